@@ -59,7 +59,7 @@ def dialect_from_options(named: Mapping[str, Any]) -> TextDialect:
     thousands = "'" if named["thousands"] == "\u2019" else named["thousands"]  # both are apostrophes, and both are read
     if named["thousands"] is not None and named["thousands"] == named["decimal"]:
         raise BadUsage(
-            "--thousands and --decimal must be different characters", hint="a number such as 1.234,5 has --thousands . --decimal ,"
+            "--thousands and --decimal must be different characters", hint="for numbers such as 1.234,5 use --thousands . --decimal ,"
         )
     known = None if named["encoding"] is None else python_encoding_name(named["encoding"], where="--encoding")
     return TextDialect(thousands, named["decimal"], bool(named["percent"]), bool(named["currency"]), known)
@@ -83,7 +83,7 @@ def python_encoding_name(name: str, *, where: str) -> str:
         found = codecs.lookup(name)
         "1".encode(found.name)
     except (LookupError, ValueError, UnicodeError):
-        hint = "such as utf-8, utf-16, latin-1, cp1252, shift_jis, gb18030"
+        hint = "use an encoding such as utf-8, utf-16, latin-1, cp1252, shift_jis or gb18030"
         raise BadUsage(f"'{name}' is not an encoding of text", where=where, hint=hint) from None
     return found.name
 

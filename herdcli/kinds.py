@@ -18,7 +18,7 @@ def _plots(module: str, *names: str) -> dict[str, str]:
     return {name: f"herdcli.evaluation.{module}.{name}" for name in names}
 
 
-SHARD = "herd merge makes the whole of all shards first"
+SHARD = "join the shards first: herd merge"
 OF_REGRESSIONS = ("worse than the mean", "learned nothing", "worse than nearest centroid", "worse than a linear model", "overfits")
 TARGETS = ("data", "target", "scores", "trace", "kernel")
 GALLERY = ("gallery", "probes", "probe_sets", "gallery_images", "drop_first", "dimensions")
@@ -71,6 +71,7 @@ KINDS: dict[str, Kind] = {
             ),
             findings="herdcli.evaluation.verdicts.rbm_findings",
             advice={
+                "overfits": "use fewer --hidden, a larger --weight-decay, or more rows",
                 "worse than one Gaussian": (
                     "use more --epochs or --hidden, --learn-variances or --standardize if they were left out, or herd em"
                 ),
@@ -554,7 +555,7 @@ def kind_for_value(value: Any) -> Kind:
 def find_kind(name: str, *, where: str | None = None) -> Kind:
     """Return the kind with a name that was read from a file."""
     if name not in KINDS:
-        hint = "a newer herd may: pip install --upgrade herdcli"
+        hint = "update herd, since a newer version may know it: pip install --upgrade herdcli"
         raise DataError(f"is of kind '{name}', which this version of herd does not know", where=where, hint=hint)
     return KINDS[name]
 

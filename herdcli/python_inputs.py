@@ -49,7 +49,7 @@ def join_rows_and_labels(X: Any, y: Any, options: dict[str, object], label_optio
             _require_one_per_row(name, item, X.shape[0])
     names = known["feature_names"]
     if names is not None and len(names) != X.shape[1]:
-        raise BadUsage(f"feature_names has {len(names)} names, and X has {X.shape[1]} columns")
+        raise BadUsage(f"feature_names has {len(names)} names, but X has {X.shape[1]} columns")
     classes, codes = (None, None) if y is None else _encode_labels(_column_values(y))
     if codes is not None and codes.dtype.kind == "f":
         return _table_with_target(np.asarray(X), codes, known)
@@ -202,7 +202,7 @@ def _flatten_to_column(values: Any) -> Any:
     if is_table(values):
         table = to_arrow_table(values)
         if table.num_columns != 1:
-            raise BadUsage(f"y has {table.num_columns} columns, one is needed", hint="add the columns to X, and name them by options")
+            raise BadUsage(f"y has {table.num_columns} columns, but must have one", hint="add the columns to X, and name them by options")
         return table.column(0).combine_chunks()
     values = _masked_to_nan(values)
     return values.ravel() if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1 else values
@@ -231,7 +231,7 @@ def _require_one_per_row(name: str, values: Any, rows: int) -> None:
     if count is None:
         raise TypeError(f"{name} needs one value for each row, not {type(values).__name__}; options are keywords")
     if count != rows:
-        raise BadUsage(f"{name} has {count} values, and X has {rows} rows")
+        raise BadUsage(f"{name} has {count} values, but X has {rows} rows")
 
 
 def _require_equal_index(name: str, X: Any, values: Any) -> None:
@@ -241,7 +241,8 @@ def _require_equal_index(name: str, X: Any, values: Any) -> None:
         return
     if not ours.equals(theirs):
         raise BadUsage(
-            f"{name} and X have different indexes", hint=f"{name}.loc[X.index] goes by index, {name}.to_numpy() by the order of rows"
+            f"{name} and X have different indexes",
+            hint=f"use {name}.loc[X.index] to match by index, or {name}.to_numpy() to match by the order of rows",
         )
 
 

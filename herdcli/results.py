@@ -154,7 +154,7 @@ class Probabilistic(Applicable):
         want = {"mixture": "responsibilities", "hmm": "smoothed"}.get(name)
         made = self.apply(X, **({"want": want} if want else {}), **options)
         if want is None and made.class_names is None and made.y is None:
-            raise _with_hint(BadUsage(f"this {name} predicts a number, not classes", hint="predict(X)"))
+            raise _with_hint(BadUsage(f"this {name} predicts a number, not classes", hint="call predict(X)"))
         return np.asarray(made.X)
 
 
@@ -202,7 +202,7 @@ class Scored(Evaluated):
             value = float(figures[column])
             return {"": value, "-": -value, "1 - ": 1.0 - value}[sign]
         why = f"herd eval has no {' or '.join(_split_score(score)[1] for score in KINDS[name].score)} for it"
-        raise _with_hint(BadUsage(f"this {name} has no score: {why}", hint="give rows: score(data)"))
+        raise _with_hint(BadUsage(f"this {name} has no score: {why}", hint="pass rows: score(data)"))
 
 
 class Drawable:
@@ -222,7 +222,9 @@ class Drawable:
             if path is not None:
                 suffix = Path(path).suffix.lower()
                 if suffix not in plot_list.SUFFIXES:
-                    raise BadUsage(f"{os.fspath(path)}: a plot is a .png, .pdf or .svg file", hint="name it with one of these suffixes")
+                    raise BadUsage(
+                        f"{os.fspath(path)}: a plot needs the suffix .png, .pdf or .svg", hint="give the file one of these suffixes"
+                    )
                 plot_list.write_figure(figure, path, suffix)
         return figure
 

@@ -136,7 +136,7 @@ def check_arrays(value: Any, *, where: str | None = None, path: str = "") -> Non
             _check_array(declared.name, item, spec, lengths, where)
             _check_values(f"{path}/{declared.name}", item, spec, where)
         elif type(item) is int and abs(item) > LARGEST_INTEGER and declared.name != SEED:
-            raise DataError(f"{path}/{declared.name} has {item}, allowed is at most 2^53 in size", where=where)
+            raise DataError(f"{path}/{declared.name} has {item}, but at most 2^53 is allowed", where=where)
         elif is_dataclass(item):
             check_arrays(item, where=where, path=f"{path}/{declared.name}")
         elif isinstance(item, (list, tuple)):
@@ -163,7 +163,9 @@ def _check_array(name: str, item: Any, spec: ArraySpec, lengths: dict[str, tuple
     for dim, length in zip(spec.dims, item.shape, strict=True):
         expected, source = (int(dim), "the format") if dim.isdigit() else lengths.setdefault(dim, (length, name))
         if length != expected:
-            raise DataError(f"dataset '{name}' has {length:,} along {dim}, '{source}' has {expected:,}".replace(",", " "), where=where)
+            raise DataError(
+                f"dataset '{name}' has {length:,} entries along {dim}, but '{source}' has {expected:,}".replace(",", " "), where=where
+            )
 
 
 def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> None:
@@ -176,7 +178,9 @@ def _check_values(name: str, item: Any, spec: ArraySpec, where: str | None) -> N
     if not ((spec.low is None or low >= spec.low) and (spec.high is None or high <= spec.high)):
         lowest, highest = (f"{end:g}" if end is not None else "" for end in (spec.low, spec.high))
         allowed = f"{lowest} … {highest}" if lowest and highest else f"≥ {lowest}" if lowest else f"≤ {highest}"
-        raise DataError(f"{name} has {low if spec.low is not None and not low >= spec.low else high}, allowed is {allowed}", where=where)
+        raise DataError(
+            f"{name} has {low if spec.low is not None and not low >= spec.low else high}, but the allowed values are {allowed}", where=where
+        )
 
 
 def require_valid_indices(name: str, values: Array | None, count: int, indexed_name: str, *, low: int = 0) -> None:

@@ -45,7 +45,7 @@ def parse_fold(spec: str) -> Fold | None:
         return None
     fold = Fold(int(match[1]), int(match[2]), match[3] is None)
     if fold.folds < 2 or not 1 <= fold.number <= fold.folds:
-        raise BadUsage(f"'{spec}' is not a fold", where="--split", hint="1/5 to 5/5 are the folds of five")
+        raise BadUsage(f"'{spec}' is not a fold", where="--split", hint="write K/N for fold K of N, such as 1/5 to 5/5")
     return fold
 
 

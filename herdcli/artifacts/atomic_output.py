@@ -97,7 +97,7 @@ def scratch_file(*, named: bool = False) -> Iterator[Path]:
     except OSError as error:
         hint = "set TMPDIR to a folder with enough space"
         raise WriteFailed(
-            f"cannot create a temporary file next to the output ({_error_reason(error)})",
+            f"cannot create a temporary file for the output ({_error_reason(error)})",
             where=os.environ.get("TMPDIR", "TMPDIR"),
             hint=hint,
         ) from error

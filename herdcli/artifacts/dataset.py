@@ -158,7 +158,9 @@ def _check_sparse(X: CSRMatrix, where: str | None) -> None:
     """Check that rows of a CSR matrix name each column at most once, in order (its index arrays were checked at construction)."""
     if not X.has_sorted_indices or not X.has_canonical_format:
         raise DataError(
-            "/X has unsorted or repeated columns within a row", where=where, hint="call X.sum_duplicates() of SciPy before you save it"
+            "the sparse matrix /X has unsorted or repeated column indices in a row",
+            where=where,
+            hint="call X.sum_duplicates() of SciPy before you save it",
         )
 
 
@@ -191,7 +193,7 @@ def check_magnitudes(data: Dataset, *, where: str | None = None) -> Dataset:
             worst = float(block.ravel()[np.nanargmax(np.abs(block))])
             hint = "rescale the columns, or remove those rows"
             raise DataError(
-                f"/X has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares",
+                f"/X has the value {worst:g}, but absolute values above {LARGEST:g} are too large for sums of squares",
                 where=where,
                 hint=hint,
             )
@@ -210,7 +212,7 @@ def _nonfinite_rows(values: Matrix, dense: Array) -> tuple[Array, bool]:
 
 def _check_units(data: Dataset, where: str | None) -> None:
     if data.units not in UNITS:
-        raise DataError(f"units are '{data.units}', but must be one of {', '.join(UNITS)}", where=where)
+        raise DataError(f"the attribute units is '{data.units}', but must be one of {', '.join(UNITS)}", where=where)
     allowed = UNITS[data.units]
     entries = data.X.data if is_sparse(data.X) else data.X
     if allowed is None or (data.is_sparse and 0 not in allowed):
@@ -219,7 +221,9 @@ def _check_units(data: Dataset, where: str | None) -> None:
     for start in range(0, len(entries), step):
         block = entries[start : start + step]
         if not ((block == allowed[0]) | (block == allowed[1])).all():
-            raise DataError(f"/X has values other than {allowed[0]} and {allowed[1]}, but its units are '{data.units}'", where=where)
+            raise DataError(
+                f"/X has values other than {allowed[0]} and {allowed[1]}, but its attribute units is '{data.units}'", where=where
+            )
 
 
 def _check_labels(data: Dataset, where: str | None, *, lowest_label: int) -> None:

@@ -135,7 +135,7 @@ def load(
         artifact = _load_path(path, input_format, options)
     if kinds is not None and artifact.kind not in kinds:
         if artifact.kind.endswith(SHARD):
-            what = f"is only {artifact.value.place.name} of a run of kind {artifact.kind.removesuffix(SHARD)}"
+            what = f"is only {artifact.value.place.name} of a result of kind {artifact.kind.removesuffix(SHARD)}"
             raise DataError(what, where=artifact.name, hint="join the shards first: herd merge")
         raise DataError(f"is of kind {artifact.kind}, but must be of kind {' or '.join(sorted(kinds))}", where=artifact.name)
     if isinstance(artifact.value, Dataset):
@@ -403,7 +403,7 @@ def _read_unsealed_format(source: ByteSource, form: str, options: LoadOptions) -
 def output_format(path: str, format: str | None, kind: str) -> str:
     """Return the format that `save` would write.  Raises BadUsage for a format that is not possible for the kind."""
     if kind.endswith(SHARD) and (format or format_detection.output_format_from_suffix(path) or "hdf5") != "hdf5":
-        raise BadUsage("a shard can only be written as HDF5", where=path, hint="herd merge joins the shards and writes other formats")
+        raise BadUsage("a shard can only be written as HDF5", where=path, hint="write HDF5, and let herd merge write the other format")
     form = (
         format_detection.check_format_name(format, format_detection.WRITES)
         if format

@@ -64,7 +64,7 @@ def split_lists(table: pa.Table, names: Collection[str], where: str) -> tuple[pa
             raise DataError(
                 f"column '{name}' has lists of {length} numbers, too many to become columns next to the others",
                 where=where,
-                hint=f"rename it to x, or leave it out: --drop {name}",
+                hint=f"rename the column to x, which may hold whole rows, or leave it out: --drop {name}",
             )
         parts[name] = [f"{name}_{place}" for place in range(length)]
         columns += [_list_entries_at(column, place) for place in range(length)]
@@ -89,7 +89,9 @@ def common_list_length(column: pa.ChunkedArray, name: str, where: str) -> int:
 
     if column.null_count:
         row = int(np.argmax(to_numpy(column.is_null())))
-        raise DataError(f"column '{name}' has no list in row {row}", where=where, hint=f"remove such rows, or --drop {name}")
+        raise DataError(
+            f"column '{name}' has no list in row {row}", where=where, hint=f"remove these rows, or leave the column out: --drop {name}"
+        )
     if hasattr(column.type, "list_size"):
         return int(column.type.list_size)
     lengths = to_numpy(pc.list_value_length(column))
@@ -98,6 +100,6 @@ def common_list_length(column: pa.ChunkedArray, name: str, where: str) -> int:
         raise DataError(
             f"column '{name}' has {lengths[row]} values in row {row} and {lengths[0]} in row 0",
             where=where,
-            hint=f"lists of one length become columns; --drop {name} leaves it out",
+            hint=f"give all lists the same length, or leave the column out: --drop {name}",
         )
     return int(lengths[0]) if len(lengths) else 0

@@ -217,12 +217,12 @@ def drop_base_columns(data: Dataset, recoding: Recoding, training: Array, *, whe
     empty = {name for name in whole if _has_rows_without_level(data, [f"{name}={level}" for level in recoding.levels[name]], training)}
     if empty:
         listed = ", ".join(f"'{name}'" for name in sorted(empty))
-        note(f"{where}: rows without a value of {listed} are the base level (the intercept stands for them)")
+        note(f"{where}: a missing value of {listed} is the base level, which the intercept represents")
     whole = {name: level for name, level in whole.items() if name not in empty}
     if not whole:
         return data, recoding
     gone = {f"{name}={level}" for name, level in whole.items()}
-    note(f"{where}: base levels (the intercept stands for them): {', '.join(sorted(gone))}")
+    note(f"{where}: base levels, which the intercept represents: {', '.join(sorted(gone))}")
     kept = [index for index, name in enumerate(names) if name not in gone]
     left = replace(data, X=data.X[:, kept], feature_names=[names[index] for index in kept], image_shape=None)
     return left, replace(recoding, bases={**recoding.bases, **whole})
@@ -266,7 +266,8 @@ def _one_hot_columns(values: Array, name: str, recoding: Recoding, where: str, n
         listed = ", ".join(repr(text) for text in unseen[:5]) + (" …" if len(unseen) > 5 else "")
         noun = "row" if rows == 1 else "rows"
         warn(
-            f"{where}: {listed} of column '{name}' ({group_digits(rows)} {noun}) occurs in no training row: its one-hot columns are "
+            f"{where}: column '{name}' has {listed} in {group_digits(rows)} {noun}, but in no training row: all its one-hot columns "
+            "there are "
             f"0{alike}"
         )
     return hot if base is None else np.delete(hot, place[base], axis=1)

@@ -167,7 +167,7 @@ class RemoteBlocks(RemoteSource):
             raise make_reported_error(reply)
         self.failures[chunk] += 1
         if self.failures[chunk] > self.retries:
-            raise Unavailable(f"block {chunk * self.size} failed too often: {reply['failed']}", hint="--retries N tries more often")
+            raise Unavailable(f"block {chunk * self.size} failed too often: {reply['failed']}", hint="allow more attempts: --retries N")
 
 
 @dataclass

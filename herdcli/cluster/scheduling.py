@@ -121,7 +121,7 @@ class ShardScheduling:
         self.failures[number] = self.failures.get(number, 0) + 1
         if self.failures[number] > self.retries:
             times = f"{self.failures[number]} times" if self.retries else "once"
-            raise Unavailable(f"shard {number + 1} failed {times}: {why}", hint="--retries N tries more often")
+            raise Unavailable(f"shard {number + 1} failed {times}: {why}", hint="allow more attempts: --retries N")
         self.farm.note(f"shard {number + 1} is repeated: {why}")
 
     def progress(self, state: SchedulingState) -> RunProgress:

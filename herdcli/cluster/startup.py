@@ -95,7 +95,9 @@ def worker_timeout_seconds(options: ClusterOptions) -> float:
     try:
         return float(text) if text is not None else WAIT.get(options.where.kind, QUEUED)
     except ValueError:
-        raise BadUsage(f"--cluster-option wait={text} is not a number of seconds", hint="wait=60") from None
+        raise BadUsage(
+            f"--cluster-option wait={text} is not a number of seconds", hint="write a number of seconds: --cluster-option wait=60"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -195,7 +197,7 @@ def _start_local(options: ClusterOptions, size: WorkerSize, security: Security |
     if unknown:
         raise BadUsage(
             f"--cluster-option {unknown[0]} is not a setting of workers on this machine",
-            hint="host, dashboard-address, scheduler-port, wait, tls-…",
+            hint="use one of host, dashboard-address, scheduler-port, wait, tls-…",
         )
     wanted = {"n_workers": 0, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", **settings_as_keywords(options)}
     if security is not None:

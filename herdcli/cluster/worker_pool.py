@@ -158,7 +158,11 @@ class WorkerPool:
         self.looked = -LOOK
         self.known = set(self.workers())
         if not here:
-            hint = "if its jobs wait in the queue: --cluster-option wait=SECONDS" if self.asked.where.count else "start some: dask worker"
+            hint = (
+                "if its jobs wait in the queue: --cluster-option wait=SECONDS"
+                if self.asked.where.count
+                else "start some: dask worker ADDRESS"
+            )
             raise Unavailable(f"--cluster {self.asked.where} has no workers", hint=hint)
         if here < wanted:
             self.warn(f"only {here} of the {wanted} workers of --cluster {self.asked.where} started; the run continues with them")

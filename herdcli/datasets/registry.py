@@ -115,7 +115,7 @@ def dataset_names() -> tuple[str, ...]:
 def find_dataset(name: str) -> DatasetEntry:
     """Return the set with this name.  Raises BadUsage if there is none."""
     if name not in MODULES:
-        raise BadUsage(f"there is no data set '{name}'", hint="herd data --list shows them")
+        raise BadUsage(f"there is no data set '{name}'", hint="list them: herd data --list")
     found: DatasetEntry = import_module(f"herdcli.datasets.sets.{MODULES[name]}").ENTRY
     return found
 

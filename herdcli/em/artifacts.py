@@ -27,7 +27,7 @@ FLAT = 1e-30  # share of a mean square: a variance below it is the rounding erro
 class RestartOutcomes:
     """The objective, the iterations and the convergence of each restart of a fit."""
 
-    objective: Array = array("R", "log-likelihood and penalty, nats a row (kmeans and pca: −squared error a row)", kind="f")
+    objective: Array = array("R", "log-likelihood and penalty, nats per row (kmeans and pca: −squared error per row)", kind="f")
     iterations: Array = array("R", "M steps", kind="i")
     converged: Array = array("R", "ended by its tolerance, not by the number of iterations", kind="b")
     best: int = 0  # index of the restart that was kept
@@ -133,7 +133,7 @@ class Mixture:
         if self.freedom is not None and (self.freedom <= self.mean.shape[1] - 1).any():
             raise DataError("/freedom must be above the number of columns minus one")
         if (self.weight < 0).any() or abs(float(self.weight.sum()) - 1.0) > 1e-9:
-            raise DataError("/weight are not probabilities")
+            raise DataError("/weight does not hold probabilities, which are at least 0 and sum to 1")
         if self.covariance.shape[1] != self.covariance.shape[2] or not are_positive_definite(self.covariance):
             raise DataError("/covariance is not positive definite")
         if not 0 <= self.shrinkage < np.inf:
@@ -141,7 +141,7 @@ class Mixture:
         if self.known is not None:
             self.known.require_matching_rows(self.mean.shape[1], self.holdout)
         if self.known is not None and (self.known.per_class < 1 or len(self.weight) % self.known.per_class):
-            raise DataError(f"{len(self.weight)} components cannot be {self.known.per_class} components for each class")
+            raise DataError(f"{len(self.weight)} components cannot be divided into {self.known.per_class} for each class")
 
     @property
     def parameters(self) -> Parameters:

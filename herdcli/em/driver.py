@@ -232,7 +232,7 @@ class EM(HasStateShapes[EMState]):
             return
         if sums is None or not np.isfinite(value):
             message = f"the log-likelihood is {reached} after {course.iterations} iterations"
-            raise Diverged(message, hint="a larger --floor, or fewer --components")
+            raise Diverged(message, hint="use a larger --floor, or fewer --components")
         state.mass = float(sums["mass"][0])
         self._record_e_step(course, sums, value, state.mass)
         if course.converged or course.passes >= self.settings.iterations:

@@ -182,7 +182,7 @@ def add_size_criterion(prepared: PreparedFit, map: Map) -> PreparedFit:
     if len(prepared.search.sizes) == 1:
         return prepared
     if prepared.asked.criterion == "valid" and prepared.rows.valid is None:
-        raise DataError("has no rows in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
+        raise DataError("has no validation rows, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
         if prepared.asked.bayes and prepared.asked.criterion != "valid":

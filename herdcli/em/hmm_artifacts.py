@@ -132,7 +132,7 @@ class HiddenMarkovModel:
             self.known.base.require_only_family(self.emission, "known/base")
         for name, rows in (("initial", self.initial[None]), ("transition", self.transition), *self._probability_arrays()):
             if not np.isfinite(rows).all() or (rows < 0).any() or np.abs(rows.sum(axis=-1) - 1.0).max() > SURE:
-                raise DataError(f"/{name} are not probabilities")
+                raise DataError(f"/{name} does not hold probabilities, which are at least 0 and sum to 1")
         if not all(np.isfinite(item).all() for item in self.emissions.parameters.values()):
             raise DataError("/emissions has values that are not finite")
         S = self.emissions.covariance
@@ -233,7 +233,7 @@ class HiddenMarkovModel:
         want  `filtered`, `smoothed` or `predicted` for probabilities, `viterbi` for the most probable paths.
         """
         if want not in WANTS:
-            raise BadUsage(f"unknown want '{want}', expected {', '.join(WANTS)}")
+            raise BadUsage(f"unknown value '{want}' of want, expected {', '.join(WANTS)}")
         return self._map_sequence_blocks(
             sequences, lambda block, logs: _state_outputs(self.chain_for_sequences(sequences), logs, block.offsets, want), map
         )

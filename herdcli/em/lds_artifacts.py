@@ -181,7 +181,7 @@ class LinearDynamics:
         Raises BadUsage if this would need controls of future rows.
         """
         if steps > 1 and self.controls:
-            hint = "append rows with their controls and empty outputs, and --want completed"
+            hint = "append rows with these controls and empty outputs, and use --want completed"
             raise BadUsage(f"a forecast of {steps} steps needs the controls of as many future rows", hint=hint)
         p = self.parameters
         found = filter_sequences(p, Y, offsets, U)

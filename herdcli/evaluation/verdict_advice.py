@@ -13,7 +13,7 @@ DIVERGED = "diverged"
 ADVICE = {
     "worse than independent": "use a lower --learning-rate, more --gibbs-steps, --algorithm pt or --standardize",
     "learned nothing": "the model is no better than independent columns: check whether the columns depend on each other",
-    "overfits": "use fewer units or components, a penalty, or more rows",
+    "overfits": "use fewer --components, or more rows",
     "dead units": "use a lower --learning-rate, or fewer --hidden",
     "worse than majority": "check that the labels belong to the rows, or use another --learning-rate, --C or --epochs",
     "worse than naive Bayes": "use fewer --hidden, more rows or --epochs, or a lower --learning-rate",
@@ -27,8 +27,8 @@ ADVICE = {
     "not converged": "use more --iterations",
     "impossible rows": "some test rows have probability 0: use --smoothing 1",
     "below mean field": "log Z is below the mean-field lower bound: use --restarts 10, --algorithm ups or an exact algorithm",
-    "log Z above its bound": "use --algorithm junction-tree if memory allows, else auto",
-    "inaccurate marginals": "use --algorithm junction-tree if memory allows, else auto",
+    "log Z above its bound": "use --algorithm junction-tree, or auto if memory does not suffice",
+    "inaccurate marginals": "use --algorithm junction-tree, or auto if memory does not suffice",
     "marginals not checked": "the network is too large for a second algorithm; --algorithm auto compares several",
     "inconsistent marginals": "use more --iterations, or --algorithm ups",
     "chains disagree": "use more --sweeps or --algorithm tempered-gibbs; with --algorithm auto, more --effort",
@@ -58,22 +58,27 @@ TOLD = {
 
 
 def join_advice(advice: Iterable[str]) -> str:
-    """Join the advice for several findings; suggestions that were made before are left out."""
+    """Join the advice for several findings: what to use becomes one list, and suggestions that were made before are left out."""
     made: list[str] = []
-    for text in advice:
-        for clause in text.split("; "):
-            start, use, rest = clause.rpartition("use ")
-            if not use or (start and not start.endswith(": ")):
-                made += [clause] if clause not in made else []
-                continue
-            parts = [part.removeprefix("or ") for part in rest.split(", ")]
-            new = [part for part in parts if not re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", "; ".join(made))]
-            if len(new) == len(parts):
-                made.append(clause)
-            elif new:
-                made.append(f"{start}use {_join_alternatives(new)}")
-            elif start and start.removesuffix(": ") not in made:
-                made.append(start.removesuffix(": "))
+    options: list[str] = []  # what the first clause that only says what to use recommends
+    place = 0
+    for clause in (clause for text in advice for clause in text.split("; ")):
+        start, use, rest = clause.rpartition("use ")
+        if not use or (start and not start.endswith(": ")):
+            made += [clause] if clause not in made else []
+            continue
+        earlier = "; ".join([*made, *options])
+        parts = [part.removeprefix("or ") for part in rest.split(", ")]
+        new = [part for part in parts if not re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-])", earlier)]
+        if not start:
+            place = place if options else len(made)
+            options += new
+        elif new:
+            made.append(clause if len(new) == len(parts) else f"{start}use {_join_alternatives(new)}")
+        elif start.removesuffix(": ") not in made:
+            made.append(start.removesuffix(": "))
+    if options:
+        made.insert(place, f"use {_join_alternatives(options)}")
     return "; ".join(made)
 
 

@@ -500,9 +500,9 @@ def verdict_sentence(wrong: str, row: Row, kind: str = "") -> str:
         return str(import_by_path(compare)(row))
     told = f"verdict: {wrong}"
     if wrong.split(SEPARATOR)[0] == "learned nothing" and own is not None and base is not None and spread is not None:
-        told += f": {own - base:.2g} ± {spread:.2g} nats a held-out row more than {BESIDE.get(kind, 'independent columns')}"
+        told += f": {own - base:.2g} ± {spread:.2g} nats per held-out row more than {BESIDE.get(kind, 'independent columns')}"
     elif wrong.startswith("worse than one Gaussian") and own is not None and row.get("gaussian") is not None:
-        told += f": {own:.4g} against {row['gaussian']:.4g} nats a held-out row"
+        told += f": {own:.4g} against {row['gaussian']:.4g} nats per held-out row"
     elif (found := _loss_in_nats(wrong, row)) is not None:
         told += f": {found}"
     helps = finding_advice(wrong, kind)
@@ -526,5 +526,5 @@ def _loss_in_nats(wrong: str, row: Row) -> str | None:
     which = "one Gaussian" if base == row.get("log_likelihood_gaussian") else which
     which = "independent columns" if base == row.get("log_likelihood_independent") else which
     if first == "learned nothing" and spread is not None:
-        return f"{row.get('gain', own - base):.2g} ± {spread:.2g} nats a held-out row more than {which or 'the baseline'}"
-    return f"{own:.4g} against {base:.4g} nats a held-out row" + (f" of {which}" if which else "")
+        return f"{row.get('gain', own - base):.2g} ± {spread:.2g} nats per held-out row more than {which or 'the baseline'}"
+    return f"{own:.4g} against {base:.4g} nats per held-out row" + (f" of {which}" if which else "")

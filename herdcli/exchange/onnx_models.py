@@ -85,7 +85,9 @@ def write_classifier(path: str | os.PathLike[str], model: Classifier) -> None:
     """Write the scores and variances of linear classifiers, and the probabilities that `herd apply` gives."""
     if model.machines or model.bits or model.documents is not None:
         what = "support vectors" if model.machines else "documents" if model.documents is not None else "hashed features"
-        raise BadUsage(f"a classifier of {what} cannot be written as onnx", hint="use nherd-train on a data set, with --kernel none")
+        raise BadUsage(
+            f"a classifier of {what} cannot be written as onnx", hint="train it with herd nherd-train on a data set, with --kernel none"
+        )
     assert model.mean is not None
     graph = GraphBuilder(model.features)
     x = _normalized_rows(graph, model)
@@ -169,7 +171,7 @@ def write_hidden_means(path: str | os.PathLike[str], model: RBM | DBN) -> None:
     """Write E[h | v] of an rbm, or of the layers of a dbn in sequence, as `herd apply --want features`."""
     layers = model_layers(model)
     if layers[0].labels is not None:
-        raise DataError("is a model of rows with labels, which has no graph of features")
+        raise DataError("is a joint model of rows and labels, which cannot be written as ONNX")
     graph = GraphBuilder(layers[0].columns)
     values = _unit_values(graph, layers[0])
     for layer in layers:
@@ -206,7 +208,10 @@ def _unit_means(graph: GraphBuilder, natural: str, name: str) -> str:
 def write_ica(path: str | os.PathLike[str], model: ICA) -> None:
     """Write the filter outputs of rows, as `herd apply` gives them."""
     if model.dictionary is not None:
-        raise BadUsage("sparse codes need an iteration, which ONNX cannot express", hint="use herd ica with another --algorithm")
+        raise BadUsage(
+            "a sparse coding model cannot be written as ONNX, because its codes are computed by iteration",
+            hint="use herd ica with another --algorithm",
+        )
     graph = GraphBuilder(int(model.whitening.mean.size))
     x = graph.op("Log", graph.op("Add", "X", 1.0)) if model.whitening.log else "X"
     graph.result("features", graph.op("MatMul", graph.op("Sub", x, model.whitening.mean), model.unmixing_matrix.T), len(model.J))

@@ -34,7 +34,7 @@ TYPES = {4: "F32", 8: "F64"}  # float types by their size in bytes
 def write_rbm(path: str | os.PathLike[str], model: RBM) -> None:
     """Write weights and biases of one model, or of all models stacked.  Raises DataError for a model of rows with labels."""
     if model.labels is not None:
-        raise DataError("is a model of rows with labels, which a safetensors file cannot hold")
+        raise DataError("is a joint model of rows and labels, which cannot be written as safetensors")
     write_arrays(
         path, _weight_arrays(model), {"kind": kind_for_value(model).name, **_unit_metadata(model), **_class_metadata(model.classes)}
     )

@@ -58,7 +58,7 @@ def _feature_weights(model: Classifier) -> list[float]:
         (model.settings.normalize, "scales examples to length 1, which Vowpal Wabbit's readable model cannot express"),
     ):
         if wrong:
-            raise BadUsage(what, hint="herd nherd-train TEXT.vw learns such a model")
+            raise BadUsage(what, hint="train such a model: herd nherd-train TEXT.vw")
     assert model.mean is not None
     mean = model.mean[0].astype(np.float64)
     if (scaled := model.factors) is not None:
@@ -96,7 +96,7 @@ def read_model(text: str, require_memory: Callable[[int, str], None], note: Call
         except ValueError:
             raise DataError(f"line {number} has no number as its weight") from None
         if index >= len(weights):
-            raise DataError(f"line {number} has index {index} of 2^{bits} weights")
+            raise DataError(f"line {number} has the index {index}, but there are only 2^{bits} weights")
         if not np.isfinite(weight):
             raise DataError(f"line {number} has a weight that is not finite")
         weights[index] = weight
@@ -114,18 +114,18 @@ def _parse_header(lines: Iterator[tuple[int, str]]) -> tuple[int, list[str]]:
     for number, line in lines:
         if line.startswith("bits:"):
             if not re.fullmatch("[0-9]{1,2}", line[5:]) or not 1 <= int(line[5:]) <= MOST_BITS:
-                raise DataError(f"line {number} does not say 1 to {MOST_BITS} bits")
+                raise DataError(f"line {number} must give a number of bits from 1 to {MOST_BITS}")
             bits = int(line[5:])
         if line.startswith("options:"):
             found += [name for pair in _QUADRATIC.findall(line) for name in parse_namespace_pairs(pair)]
             if strange := [word for word in _QUADRATIC.sub("", line[8:]).split() if word not in HARMLESS]:
-                hint = "one weight for each feature or pair of features is read: no --oaa or reductions"
+                hint = "train it without --oaa and other reductions: herd reads one weight for each feature or pair of features"
                 raise DataError(f"was learned with {' '.join(strange)}", hint=hint)
         if re.fullmatch(r":\d+", line):
             if bits == 0:
                 break
             return bits, found
-    raise DataError("ends before its weights", hint="vw --readable_model FILE writes one")
+    raise DataError("ends before its weights", hint="write the file again: vw --readable_model FILE")
 
 
 def _build_classifier(weights: Array, bits: int) -> Classifier:

@@ -52,7 +52,7 @@ def fit_eigenfaces(train: Array, *, components: int = 199, drop: int = 1) -> Pro
     """
     found = fit_principal_components(train, drop + components)
     if len(found.components) <= drop:
-        raise DataError(f"the training images span {found.rank} directions, none is left when the first {drop} are dropped")
+        raise DataError(f"the training images span {found.rank} directions, so none is left when the first {drop} are dropped")
     return Projection(found.mean, found.components[drop:])
 
 
@@ -68,7 +68,9 @@ def fit_fisherfaces(train: Array, persons: Array, *, components: int = 200) -> P
     _, index, counts = np.unique(persons, return_inverse=True, return_counts=True)
     n, C = len(train), len(counts)
     if C < 2 or n == C:
-        raise DataError(f"fisherfaces need two persons, one with two images; there are {n} images of {C}")
+        raise DataError(
+            f"fisherfaces need at least two persons, one of them with at least two images, but there are {n} images of {C} persons"
+        )
     space = fit_principal_components(train, n - C)
     Z = space.project(train)
     means = np.zeros((C, Z.shape[1]))
@@ -136,7 +138,7 @@ def fit_delta_ppca(train: Array, persons: Array, *, within: int = 10, between: i
     _, index, counts = np.unique(persons, return_inverse=True, return_counts=True)
     n, C = len(train), len(counts)
     if C < 2 or n == C:
-        raise DataError(f"δppca needs two persons, one with two images; there are {n} images of {C}")
+        raise DataError(f"δppca needs at least two persons, one of them with at least two images, but there are {n} images of {C} persons")
     space = fit_principal_components(train)
     Z = space.project(train)
     same = np.zeros((Z.shape[1], Z.shape[1]))

@@ -19,7 +19,10 @@ def count_wrong_before_match(similarity: Array, probe_persons: Array, gallery_pe
     same = probe_persons[:, None] == gallery_persons
     if not same.any(axis=1).all():
         person = probe_persons[np.argmin(same.any(axis=1))]
-        raise DataError(f"person {person} has probes and no image in the gallery", hint="leave somebody's images in the training part")
+        raise DataError(
+            f"person {person} has probe images but no image in the gallery",
+            hint="put at least one image of each person into the training part",
+        )
     best = np.where(same, similarity, -np.inf).max(axis=1)
     ahead: Array = np.count_nonzero(~same & (similarity >= best[:, None]), axis=1)
     return ahead

@@ -74,7 +74,7 @@ def make_driving_terms(value: Herding, run: int) -> DrivingTerms:
     factor = scale // int(value.n[run])
     if factor * max(int(np.abs(part[run]).max(initial=0)) for part in (M, value.b, c)) >= EXACT:
         raise DataError(
-            f"is too long to continue from: its weights times {factor} are too large for exact sums",
+            f"has too many iterations to be continued: its weights times {factor} are too large for exact sums",
             hint="make it again with fewer --iterations",
         )
     start = tuple(np.multiply(part[run], factor, dtype=np.int64) for part in (M, value.b, c))

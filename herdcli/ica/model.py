@@ -65,11 +65,11 @@ class ICAFilters:
         if self.algorithm not in ALGORITHMS:
             raise DataError(f"algorithm is '{self.algorithm}', expected one of {', '.join(ALGORITHMS)}")
         if self.J.shape[1] != len(self.whitening.forward):
-            raise DataError(f"/J has {self.J.shape[1]} columns, the whitening keeps {len(self.whitening.forward)} components")
+            raise DataError(f"/J has {self.J.shape[1]} columns, but the whitening keeps {len(self.whitening.forward)} components")
         if self.mixing is not None and not self.mixing.size:
             raise DataError("/mixing has no columns, so it describes no sources")
         if self.mixing is not None and len(self.mixing) != self.whitening.mean.size:
-            raise DataError(f"/mixing has {len(self.mixing)} rows, the whitening was fitted to {self.whitening.mean.size} columns")
+            raise DataError(f"/mixing has {len(self.mixing)} rows, but the whitening was fitted to {self.whitening.mean.size} columns")
 
     @property
     def unmixing_matrix(self) -> Array:

@@ -126,11 +126,13 @@ class LearningProblem:
             raise DataError("there must be at least two rows")
         if self.filters < D:
             raise BadUsage(
-                f"{self.filters} filters are fewer than the {D} dimensions of the whitened rows", hint="--components keeps fewer"
+                f"{self.filters} filters are fewer than the {D} dimensions of the whitened rows",
+                hint="keep fewer dimensions: --components N",
             )
         if self.settings.algorithm == "equil" and self.filters != D:
             raise BadUsage(
-                f"equil samples only from square models, but there are {self.filters} filters for {D} dimensions", hint="use ebm"
+                f"--algorithm equil needs as many filters as dimensions, but there are {self.filters} filters for {D} dimensions",
+                hint="use --algorithm ebm",
             )
         if self.settings.density_name == AUTO and (self.settings.algorithm not in SUPER or self.filters != D):
             raise BadUsage(

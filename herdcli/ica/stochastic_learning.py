@@ -52,7 +52,7 @@ class ChainsCollapsed(Diverged):
     def __init__(self, state: LearningState) -> None:
         super().__init__(
             f"acceptance collapsed again at update {state.step}, after the leapfrog step had been reset",
-            hint="lower --rate-schedule, or take shorter trajectories (--leapfrog)",
+            hint="use lower rates in --rate-schedule, or shorter trajectories (--leapfrog)",
         )
         self.state = state
 
@@ -158,7 +158,7 @@ def _update_without_chains(problem: LearningProblem, energy: RowEnergy, rows: Ar
     if state.resets == RETREATS:
         raise Diverged(
             f"filters {trouble} at update {state.step}, at 1/{2**RETREATS} of the rate",
-            hint="lower --rate-schedule, or take a larger --batch-size",
+            hint="use lower rates in --rate-schedule, or a larger --batch-size",
         )
     state.J[...], state.gamma[...] = state.good_J, state.good_gamma
     state.J_velocity[...], state.gamma_velocity[...] = 0, 0

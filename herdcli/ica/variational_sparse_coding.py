@@ -286,7 +286,7 @@ class VariationalCoding:
         trace = ICATrace(np.repeat(np.arange(1, state.step + 1), 2), -state.energy)
         gain = np.diff(state.energy[1::2])
         last = (
-            f"the last one changed the bound by {abs(gain[-1]):.3g} nats a row"
+            f"the last one changed the bound by {abs(gain[-1]):.3g} nats per row"
             if len(gain)
             else "one iteration is too few to measure a change"
         )

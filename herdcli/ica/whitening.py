@@ -76,7 +76,7 @@ class Whitening:
     def apply(self, X: Array) -> Array:
         """Return whitened rows (m, n) float64 of rows (m, D).  Raises DataError for another number of columns."""
         if X.shape[1] != self.mean.size:
-            raise DataError(f"/X has {X.shape[1]} columns, the whitening was fitted to {self.mean.size}")
+            raise DataError(f"/X has {X.shape[1]} columns, but the whitening was fitted to {self.mean.size}")
         result = np.empty((len(X), len(self.forward)))
         for start in range(0, len(X), BLOCK):  # the blocks of every sum, so that rows that are read in blocks give identical results
             rows = log1p_nonnegative(X[start : start + BLOCK], start) if self.log else X[start : start + BLOCK]
@@ -101,7 +101,7 @@ class Whitening:
     def undo(self, Z: Array) -> Array:
         """Return rows (m, D) float64 of whitened rows (m, n): exact up to the components that were not kept."""
         if Z.shape[1] != len(self.forward):
-            raise DataError(f"/X has {Z.shape[1]} columns, the whitening keeps {len(self.forward)}")
+            raise DataError(f"/X has {Z.shape[1]} columns, but the whitening keeps {len(self.forward)}")
         result = self.mean + Z @ self.backward.T
         return np.expm1(result) if self.log else np.asarray(result)
 
@@ -189,7 +189,9 @@ def _require_valid_components(columns: int, method: Method, components: int | No
     if method == "fa" and components is None:
         raise BadUsage("--whiten fa needs a number of components", hint="use --components N")
     if share is not None and method != "pca":
-        raise BadUsage(f"--whiten {method} keeps all {columns} components, so it cannot keep a share", hint="use --whiten pca")
+        raise BadUsage(
+            f"--whiten {method} keeps all {columns} components, so it cannot keep a share of the variance", hint="use --whiten pca"
+        )
 
 
 def _pca_whitening(components: PrincipalComponents, method: Method, share: float | None, log: bool, scale: Array | None) -> Whitening:

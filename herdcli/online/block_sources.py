@@ -168,7 +168,7 @@ def _require_squarable(value: Array, where: str) -> None:
         worst = float(value[np.abs(value).argmax()])
         hint = "rescale the columns, or remove those rows"
         raise DataError(
-            f"has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares", where=where, hint=hint
+            f"has the value {worst:g}, but absolute values above {LARGEST:g} are too large for sums of squares", where=where, hint=hint
         )
 
 

@@ -36,7 +36,7 @@ def check_classes(labels: Sequence[float], where: str, max_classes: int) -> None
         hint = "use whole numbers or names as classes, or declare them: --classes A,B,…; to learn numbers: --task regression"
         raise DataError(f"label {format_label(fraction)} is not a whole number, so it cannot be a class", where=where, hint=hint)
     if len(labels) > max_classes:
-        hint = "--task regression learns numbers; --max-classes N allows more classes"
+        hint = "to learn numbers, use --task regression; to allow more classes, --max-classes N"
         raise DataError(f"{len(labels)} different labels exceed the {max_classes} allowed", where=where, hint=hint)
 
 

@@ -364,7 +364,7 @@ class Classifier(Classifier2):
         if self.link == "softmax" and self.count == 1:
             raise DataError("the link that turns scores into probabilities is 'softmax', but two classes need 'logistic'")
         if not 0 < self.scale < np.inf:
-            raise DataError(f"the scale of its probabilities is {self.scale}")
+            raise DataError(f"the scale of its probabilities is {self.scale}, but must be finite and above 0")
         counts = [getattr(self.running, declared.name) for declared in fields(self.running)]
         if not all(0 <= number < np.inf for number in counts):
             raise DataError("the stored running error and loss must be finite and not negative")

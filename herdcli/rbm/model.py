@@ -85,13 +85,15 @@ class LearningCurves:
 
     reconstruction: Array = array("E C", "mean squared reconstruction error per visible unit; NaN after a stop", kind="f")
     validated: Array | None = array("V", "epochs after which validation rows were looked at", kind="iu", optional=True)
-    log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats a row", kind="f", optional=True)
+    log_likelihood: Array | None = array("V C", "of validation rows, exact or annealed, nats per row", kind="f", optional=True)
     pseudo_likelihood: Array | None = array("V C", "the same", kind="f", optional=True)
     free_energy_gap: Array | None = array("V C", "of validation rows above training rows, nats", kind="f", optional=True)
     error: Array | None = array("V", "share of validation rows with a wrong predicted class or label", kind="f", optional=True)
     tracked_log_z: Array | None = array("E C", "log Z as it was kept along the updates, nats", kind="f", optional=True)
     tracked_se: Array | None = array("E C", "its standard error", kind="f", optional=True)
-    tracked_training: Array | None = array("E C", "log-likelihood by it of at most 500 training rows, nats a row", kind="f", optional=True)
+    tracked_training: Array | None = array(
+        "E C", "log-likelihood by it of at most 500 training rows, nats per row", kind="f", optional=True
+    )
     tracked_validation: Array | None = array("E C", "the same of validation rows; NaN without any", kind="f", optional=True)
 
 

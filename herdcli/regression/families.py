@@ -133,7 +133,7 @@ class Bernoulli(Family):
     dispersed: bool = False
 
     def require_valid_response(self, y: Array) -> None:
-        _refuse_values((y != 0) & (y != 1), y, "--family bernoulli takes 0 and 1")
+        _refuse_values((y != 0) & (y != 1), y, "--family bernoulli needs 0 and 1")
 
     def initial_intercepts(self, totals: Array) -> Array:
         # With an intercept alone Σ (μ − y) = 0 at the minimum, so it is the link of the mean; half a row of either class keeps it
@@ -174,7 +174,7 @@ class Poisson(Family):
     dispersed: bool = False
 
     def require_valid_response(self, y: Array) -> None:
-        _refuse_values((y < 0) | (y != np.floor(y)), y, "--family poisson takes counts 0, 1, 2, …")
+        _refuse_values((y < 0) | (y != np.floor(y)), y, "--family poisson needs counts 0, 1, 2, …")
 
     def initial_intercepts(self, totals: Array) -> Array:
         return _log_mean(totals)
@@ -210,7 +210,7 @@ class Gamma(Family):
     dispersed: bool = True
 
     def require_valid_response(self, y: Array) -> None:
-        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma takes values above 0")
+        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma needs values above 0")
 
     def initial_intercepts(self, totals: Array) -> Array:
         return _log_mean(totals)
@@ -252,7 +252,7 @@ class GammaShape(Family):
         return cls(scale)
 
     def require_valid_response(self, y: Array) -> None:
-        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape takes values above 0")
+        _refuse_values(~((y > 0) & np.isfinite(y)), y, "--family gamma-shape needs values above 0")
 
     def initial_intercepts(self, totals: Array) -> Array:
         return np.asarray(np.log(np.maximum(totals[1:] / totals[0] / self.scale, 1e-300)))

@@ -143,6 +143,6 @@ def test_packed_numbers_of_netcdf_are_what_they_stand_for(tmp_path: Path) -> Non
         file["X"].attrs.update({"scale_factor": 0.5, "add_offset": 1.0, "_FillValue": np.int16(-999)})
     data, told = read(tmp_path / "rows.h5", missing=True)
     np.testing.assert_array_equal(data.X, [[6, 11], [16, np.nan]])
-    assert told == ["/X is converted by its attributes: scale_factor 0.5, add_offset 1, 1 fill values are missing values"]
+    assert told == ["/X is rescaled by its attributes scale_factor 0.5 and add_offset 1; 1 fill values are read as missing"]
     with pytest.raises(DataError, match="1 NaN row"):
         load(str(tmp_path / "rows.h5"))

@@ -47,7 +47,7 @@ def test_where_sets_are(herd, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "herd data: no data set is named\nhint: herd data --list shows them\n"),
+        ((), "herd data: no data set is named\nhint: list them: herd data --list\n"),
         (("usps", "--all"), "herd data: NAME, --list and --all exclude each other\nhint: give one of them\n"),
         (
             ("networks", "-o", "x.h5"),

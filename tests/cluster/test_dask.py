@@ -170,7 +170,7 @@ def test_no_scheduler_at_the_address(here):
 def test_a_scheduler_without_workers(here, tmp_path):
     with dask_cluster.running(tmp_path, workers=0) as made:
         done = herd(here, *FIT, "-o", "none.h5", "-q", "--cluster", made.address, "--cluster-option", "wait=0.5")
-    assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: start some: dask worker\n")
+    assert (done.code, done.err) == (75, f"herd fit-rbm: --cluster {made.address} has no workers\nhint: start some: dask worker ADDRESS\n")
 
 
 def test_workers_that_do_not_begin_are_told(here, monkeypatch):

@@ -190,7 +190,7 @@ def test_rounds_wait_for_workers_that_are_begun_anew():
 def test_a_block_of_which_workers_die_again_and_again_ends_the_run():
     with pytest.raises(Unavailable) as error:
         sum_statistics(distribute_blocks(SOURCE, farm(Client("tcp://a:1", answers=[None] * 60))[0], 2), STATISTICS)
-    assert ended(error.value)[0::2] == (75, "--retries N tries more often")
+    assert ended(error.value)[0::2] == (75, "allow more attempts: --retries N")
     assert error.value.message.endswith("failed too often: the workers that computed it have ended")
 
 
@@ -198,7 +198,7 @@ def test_a_block_that_fails_again_and_again_ends_the_run():
     client = Client("tcp://a:1", answers=[{"failed": "OSError: disk full"}] * 60)
     with pytest.raises(Unavailable) as error:
         sum_statistics(distribute_blocks(SOURCE, farm(client)[0], 2), STATISTICS)
-    assert ended(error.value)[0::2] == (75, "--retries N tries more often")
+    assert ended(error.value)[0::2] == (75, "allow more attempts: --retries N")
     assert error.value.message.endswith("failed too often: OSError: disk full")
 
 

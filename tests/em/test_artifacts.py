@@ -53,7 +53,7 @@ def test_archived_files_load(kind: str) -> None:
 def test_values_that_make_no_model_are_refused() -> None:
     mixture, clusters, model = fitted("mixture"), fitted("kmeans"), fitted("factors")
     for value, message in (
-        (replace(mixture, weight=np.array([0.5, 0.6])), "/weight are not probabilities"),
+        (replace(mixture, weight=np.array([0.5, 0.6])), "/weight does not hold probabilities, which are at least 0 and sum to 1"),
         (replace(mixture, covariance=-mixture.covariance), "/covariance is not positive definite"),
         (replace(mixture, family="round"), "family is 'round'"),
         (replace(mixture, mean=mixture.mean[:1]), "dataset 'mean' has 1 along K"),

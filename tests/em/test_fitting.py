@@ -98,7 +98,7 @@ def test_the_size_of_the_smallest_criterion_is_kept(criterion):
     np.testing.assert_allclose(value.known.scores, scores)
     assert (value.known.sizes.tolist(), value.known.criterion) == ([1, 2, 3, 4], criterion)
     assert len(value.weight) == 1 + int(np.argmin(scores)) > 1
-    with pytest.raises(DataError, match="has no rows in split 1, which --criterion valid needs"):
+    with pytest.raises(DataError, match="has no validation rows, which --criterion valid needs"):
         made("gmm", (1, 2), criterion="valid")
     with pytest.raises(DataError, match="90 rows are too few for 91 components"):
         made("gmm", (2, 91))
@@ -431,7 +431,7 @@ def test_values_at_their_limits_are_models():
     for changes, message in (
         ({"freedom": np.full(2, 2.0)}, "/freedom must be above the number of columns minus one"),
         ({"freedom": None}, "/concentration, /precision and /freedom must be all present or all absent"),
-        ({"weight": np.array([1.1, -0.1])}, "/weight are not probabilities"),
+        ({"weight": np.array([1.1, -0.1])}, "/weight does not hold probabilities, which are at least 0 and sum to 1"),
         ({"mass": 0.0}, "/mass is 0, but it is the weight of all training rows and must be above 0"),
         ({"mass": np.inf}, "/mass is inf, but it is the weight of all training rows and must be above 0"),
     ):

@@ -68,8 +68,8 @@ def test_archived_files_load() -> None:
 def test_values_that_make_no_chain_are_refused() -> None:
     value = fitted()
     for other, message in (
-        (replace(value, transition=value.transition * 2), "/transition are not probabilities"),
-        (replace(value, initial=np.array([1.5, -0.5])), "/initial are not probabilities"),
+        (replace(value, transition=value.transition * 2), "/transition does not hold probabilities"),
+        (replace(value, initial=np.array([1.5, -0.5])), "/initial does not hold probabilities"),
         (replace(value, emission="laplace"), "emission is 'laplace'"),
         (replace(value, emission="poisson"), "/emissions has 'mixing', which --emission poisson does not have"),
         (replace(value, family="round"), "family is 'round'"),
@@ -154,7 +154,7 @@ def test_numbers_of_states_are_tried_and_judged() -> None:
 
 
 def test_wants_that_there_are_not() -> None:
-    with pytest.raises(BadUsage, match="unknown want 'scores'"):
+    with pytest.raises(BadUsage, match="unknown value 'scores' of want"):
         fitted().infer_states(fitted().held.sequences, "scores")
 
 

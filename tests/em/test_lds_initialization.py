@@ -242,7 +242,7 @@ def test_what_cannot_be_learned_is_refused():
         fit(True, WHOLE, init="kmeans++")
     with pytest.raises(DataError, match="16 rows are too few for 25 states"):
         fit(True, WHOLE, sizes=(25,))
-    with pytest.raises(DataError, match="has no rows in split 1, which --criterion valid needs"):
+    with pytest.raises(DataError, match="has no validation rows, which --criterion valid needs"):
         fit(True, {"training": WHOLE["training"]}, sizes=(1, 2), criterion="valid")
 
 

@@ -79,7 +79,7 @@ def test_splits_given_are_of_whole_sequences() -> None:
 
 @pytest.mark.parametrize("text", ["1,2", "a,b,c", "0,1,1", "1.5,1,1", "-1,0,0", ".9,.9,.9"])
 def test_what_is_no_split_is_refused(text: str) -> None:
-    with pytest.raises(BadUsage, match="is not a split"):
+    with pytest.raises(BadUsage, match="does not describe a split"):
         sequences.parse_split_parts(text)
 
 

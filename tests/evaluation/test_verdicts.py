@@ -110,7 +110,7 @@ def test_every_finding_is_listed_and_the_loss_comes_first():
 def test_what_was_learned_is_said_in_nats():
     row = {"log_likelihood": -99.9, "independent": -100.0, "gain_se": 0.25}
     assert verdicts.verdict_sentence("learned nothing", row, "rbm").startswith(
-        "verdict: learned nothing: 0.1 ± 0.25 nats a held-out row more than independent columns (use more --epochs"
+        "verdict: learned nothing: 0.1 ± 0.25 nats per held-out row more than independent columns (use more --epochs"
     )
 
 
@@ -158,11 +158,11 @@ def test_each_part_of_a_verdict_has_its_advice():
     repeated = verdicts.finding_advice("worse than random; not converged", "herding")
     assert repeated == "use more --iterations, or --variant safe"
     assert verdicts.finding_advice("overfits; not converged; inconsistent marginals") == (
-        "use fewer units or components, a penalty, or more rows; use more --iterations; use --algorithm ups"
+        "use fewer --components, more rows, more --iterations, or --algorithm ups"
     )
     assert verdicts.finding_advice("worse than baseline; variance at floor; too few rows") == (
-        "use fewer --components, more --starts, or other columns; "
-        "a component covers only a few rows: use fewer --components or another --covariance; use more rows"
+        "use fewer --components, more --starts, other columns, or more rows; "
+        "a component covers only a few rows: use fewer --components or another --covariance"
     )
     assert verdicts.verdict_sentence("diverged; odd", {}) == "verdict: diverged; odd (use a lower --learning-rate, or scale the columns)"
 

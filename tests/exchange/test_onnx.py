@@ -130,9 +130,12 @@ def test_what_has_no_graph_is_said_in_a_line(tmp_path, run):
     herdcli.save(tmp_path / "codes.h5", herdcli.ica(X, algorithm="sparse-coding", rates="0.01x2"))
     herdcli.save(tmp_path / "mixture.h5", herdcli.em(X, components=2))
     cases = {
-        "kernel.h5": "a classifier of support vectors cannot be written as onnx\nhint: use nherd-train on a data set, with --kernel none\n",
-        "hashed.h5": "a classifier of hashed features cannot be written as onnx\nhint: use nherd-train on a data set, with --kernel none\n",
-        "codes.h5": "sparse codes need an iteration, which ONNX cannot express\nhint: use herd ica with another --algorithm\n",
+        "kernel.h5": "a classifier of support vectors cannot be written as onnx\nhint: train it with herd nherd-train on a data set, "
+        "with --kernel none\n",
+        "hashed.h5": "a classifier of hashed features cannot be written as onnx\nhint: train it with herd nherd-train on a data set, "
+        "with --kernel none\n",
+        "codes.h5": "a sparse coding model cannot be written as ONNX, because its codes are computed by iteration\nhint: use herd ica "
+        "with another --algorithm\n",
     }
     for name, message in cases.items():
         assert run("convert", name, "-q", "-o", "m.onnx") == (2, f"herd convert: {message}")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:herd ")
 RNG = np.random.default_rng(12)
 BITS = (RNG.random((60, 5)) > 0.5).astype(float)
 ALL = np.zeros(60, dtype=int)
-KIND = "is weights in safetensors, not a data set\nhint: herd convert FILE --to rbm, or dbn\n"
+KIND = "is weights in safetensors, not a data set\nhint: convert it: herd convert FILE --to rbm (or --to dbn)\n"
 
 
 def test_an_rbm_goes_out_and_comes_back(tmp_path, run):

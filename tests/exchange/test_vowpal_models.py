@@ -11,7 +11,7 @@ from herdcli.exchange import vowpal_models
 from herdcli.online.predictions.prediction import make_scorer
 from herdcli.online.text.text_parser import BlockReader
 
-ONE = "hint: one weight for each feature or pair of features is read: no --oaa or reductions\n"
+ONE = "hint: train it without --oaa and other reductions: herd reads one weight for each feature or pair of features\n"
 HEAD = "Version 9.11.9\nId \nMin label:-1\nMax label:1\nbits:10\nlda:0\n0 ngram:\n0 skip:\noptions:{}\n:0\n"
 
 
@@ -92,7 +92,7 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
         ),
     ):
         herdcli.save(tmp_path / f"{name}.h5", model)
-        hint = "hint: herd nherd-train TEXT.vw learns such a model\n"
+        hint = "hint: train such a model: herd nherd-train TEXT.vw\n"
         assert run("convert", f"{name}.h5", "-q", "-o", "m.vw") == (2, f"herd convert: {message}\n{hint}")
     assert not (tmp_path / "m.vw").exists()
     with pytest.raises(BadUsage):
@@ -104,17 +104,18 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
     [
         (
             HEAD.format(" --oaa 3") + "5:1\n",
-            "was learned with --oaa 3\nhint: one weight for each feature or pair of features is read: no --oaa or reductions\n",
+            "was learned with --oaa 3\nhint: train it without --oaa and other reductions: herd reads one weight for each feature or "
+            "pair of features\n",
         ),
         (HEAD.format("") + "5:abc\n", "line 11 has no number as its weight\n"),
         (HEAD.format("") + "1024:1\n", "line 11 has index 1024 of 2^10 weights\n"),
         (HEAD.format("") + "5:inf\n", "line 11 has a weight that is not finite\n"),
         (HEAD.format("") + "5:1\n7;2\n", "line 12 is not index:weight\n"),
-        (HEAD.format("").replace("bits:10", "bits:99"), "line 5 does not say 1 to 30 bits\n"),
-        (HEAD.format("").replace("bits:10", "bits:¹"), "line 5 does not say 1 to 30 bits\n"),
-        (HEAD.format("").replace("bits:10", "bits:" + "1" * 5000), "line 5 does not say 1 to 30 bits\n"),
-        (HEAD.format("").partition(":0")[0][:60], "ends before its weights\nhint: vw --readable_model FILE writes one\n"),
-        ("1 | a b\n", "ends before its weights\nhint: vw --readable_model FILE writes one\n"),
+        (HEAD.format("").replace("bits:10", "bits:99"), "line 5 must give a number of bits from 1 to 30\n"),
+        (HEAD.format("").replace("bits:10", "bits:¹"), "line 5 must give a number of bits from 1 to 30\n"),
+        (HEAD.format("").replace("bits:10", "bits:" + "1" * 5000), "line 5 must give a number of bits from 1 to 30\n"),
+        (HEAD.format("").partition(":0")[0][:60], "ends before its weights\nhint: write the file again: vw --readable_model FILE\n"),
+        ("1 | a b\n", "ends before its weights\nhint: write the file again: vw --readable_model FILE\n"),
     ],
 )
 def test_what_is_wrong_with_a_readable_model(tmp_path, run, content, message):

@@ -27,7 +27,7 @@ def test_a_similarity_that_tells_nothing_recognises_nobody():
 
 
 def test_a_probe_of_a_stranger_is_refused():
-    with pytest.raises(DataError, match=r"^person 7 has probes and no image in the gallery$"):
+    with pytest.raises(DataError, match=r"^person 7 has probe images but no image in the gallery$"):
         count_wrong_before_match(np.zeros((2, 3)), np.array([1, 7]), np.array([1, 1, 2]))
 
 

@@ -560,8 +560,8 @@ def test_filters_belong_to_their_whitening_their_mixing_and_their_experts():
     replace(good, experts=["infomax"] * 3).validate()
     for change, message in (
         ({"algorithm": "pca"}, "algorithm is 'pca', expected one of infomax, ml"),
-        ({"J": np.ones((3, 2))}, "/J has 2 columns, the whitening keeps 3 components"),
-        ({"mixing": np.ones((4, 3))}, "/mixing has 4 rows, the whitening was fitted to 3 columns"),
+        ({"J": np.ones((3, 2))}, "/J has 2 columns, but the whitening keeps 3 components"),
+        ({"mixing": np.ones((4, 3))}, "/mixing has 4 rows, but the whitening was fitted to 3 columns"),
         ({"mixing": np.ones((3, 0))}, "/mixing has no columns, so it describes no sources"),
         ({"experts": ["logistic"] * 2}, "there are 2 experts for 3 filters"),
         ({"experts": ["logistic", "cosh", "cosh"]}, "expert is 'cosh', expected one of"),

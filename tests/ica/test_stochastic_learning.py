@@ -258,7 +258,10 @@ def test_filters_that_became_dependent_go_back_at_half_the_rate_and_in_the_end_a
     ("settings", "message"),
     [
         ({"filters": 2}, "2 filters are fewer than the 3 dimensions of the whitened rows"),
-        ({"algorithm": "equil", "filters": 4}, "equil samples only from square models, but there are 4 filters for 3 dimensions"),
+        (
+            {"algorithm": "equil", "filters": 4},
+            "--algorithm equil needs as many filters as dimensions, but there are 4 filters for 3 dimensions",
+        ),
         ({"algorithm": "ebm", "expert": "student", "gamma": 0.4}, "gamma 0.4 is not above ½: the Student density has no finite integral"),
         ({"rates": ((0.0, 4),)}, "learning rates must be above 0, and each must hold for at least one update"),
         ({"average": 20_000}, "cannot average the last 20000 of 10000 updates"),

@@ -181,7 +181,7 @@ def test_what_the_last_iteration_changed_is_told_from_the_second_on():
         told = (
             "one iteration is too few to measure a change"
             if iterations == 1
-            else f"the last one changed the bound by {change:.3g} nats a row"
+            else f"the last one changed the bound by {change:.3g} nats per row"
         )
         assert algorithm.result(state).unconverged == told
 

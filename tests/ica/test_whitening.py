@@ -63,7 +63,7 @@ def test_as_few_components_are_kept_as_have_a_share_of_the_variance():
             fitted = whitening.fit_whitening(X, share=asked)
             assert len(fitted.forward) == len(fitted.variance) == kept
             assert fitted.kept_variance_fraction >= asked - 1e-9
-    with pytest.raises(BadUsage, match="zca keeps all 5 components, so it cannot keep a share"):
+    with pytest.raises(BadUsage, match="zca keeps all 5 components, so it cannot keep a share of the variance"):
         whitening.fit_whitening(X, method="zca", share=0.5)
     for components in (1, 5):
         assert len(whitening.fit_whitening(X, components=components).forward) == components
@@ -159,9 +159,9 @@ def test_rows_that_cannot_be_whitened_are_refused(X, options, error, message):
 
 def test_other_columns_are_refused():
     fitted = whitening.fit_whitening(correlated(20, 4), components=2)
-    with pytest.raises(DataError, match=r"^/X has 5 columns, the whitening was fitted to 4$"):
+    with pytest.raises(DataError, match=r"^/X has 5 columns, but the whitening was fitted to 4$"):
         fitted.apply(np.ones((2, 5)))
-    with pytest.raises(DataError, match=r"^/X has 4 columns, the whitening keeps 2$"):
+    with pytest.raises(DataError, match=r"^/X has 4 columns, but the whitening keeps 2$"):
         fitted.undo(np.ones((2, 4)))
     logged = whitening.fit_whitening(np.abs(correlated(20, 4)), log=True)
     with pytest.raises(DataError, match=r"^/X has negative values, first in row 1, but log\(1 \+ x\) needs values of 0 or more$"):

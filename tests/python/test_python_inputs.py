@@ -66,17 +66,17 @@ def test_rows_that_do_not_belong_together_are_refused(pandas):
         BadUsage, match=r"^y and X have different indexes\nhint: y\.loc\[X\.index\] goes by index, y\.to_numpy\(\) by the order"
     ):
         herd.regress(frame, price.sort_values())
-    with pytest.raises(BadUsage, match=r"^y has 5 values, and X has 60 rows$"):
+    with pytest.raises(BadUsage, match=r"^y has 5 values, but X has 60 rows$"):
         herd.regress(frame, PRICE[:5])
     with pytest.raises(BadUsage, match=r"^X has a column 'y', and y is given too\nhint: leave out y, or rename or drop the column$"):
         herd.regress(frame.rename(columns={"a": "y"}), PRICE)
-    with pytest.raises(BadUsage, match=r"^y has 2 columns, one is needed"):
+    with pytest.raises(BadUsage, match=r"^y has 2 columns, but must have one"):
         herd.regress(frame, frame)
     with pytest.raises(TypeError, match=r"^y needs one value for each row, not int; options are keywords$"):
         herd.fit_rbm(frame, 10)
     with pytest.raises(TypeError, match=r"^feature_names comes beside arrays"):
         herd.em(frame, feature_names=["a", "b"])
-    with pytest.raises(BadUsage, match=r"^feature_names has 3 names, and X has 2 columns$"):
+    with pytest.raises(BadUsage, match=r"^feature_names has 3 names, but X has 2 columns$"):
         herd.em(X, feature_names="abc")
 
 

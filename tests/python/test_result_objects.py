@@ -154,7 +154,7 @@ def test_plots_are_figures(linear, tmp_path):
     assert linear.plots() == list(KINDS["regression"].plots)
     with pytest.raises(BadUsage, match=r"^there is no plot 'residual' for artifacts of kind 'regression'\nhint: did you mean residuals\?"):
         linear.plot("residual")
-    with pytest.raises(BadUsage, match=r"a plot is a \.png, \.pdf or \.svg file\nhint: "):
+    with pytest.raises(BadUsage, match=r"a plot needs the suffix \.png, \.pdf or \.svg\nhint: "):
         linear.plot("residuals", tmp_path / "residuals.jpg")
 
 

@@ -154,7 +154,7 @@ def test_targets_that_a_kind_does_not_have_are_refused():
     for family, kind, bad, why in (
         ("bernoulli", "trials", 1.5, "shares of trials are from 0 to 1"),
         ("poisson", "exposure", -1.0, "rates are not negative"),
-        ("bernoulli", "frequency", 0.5, "--family bernoulli takes 0 and 1"),
+        ("bernoulli", "frequency", 0.5, "--family bernoulli needs 0 and 1"),
     ):
         with pytest.raises(DataError, match=f"in row 1; {why}"):
             weight_meaning.require_targets(families.family_by_name(family), kind, np.array([1.0, bad]))

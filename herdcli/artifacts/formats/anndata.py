@@ -124,7 +124,9 @@ def _read_column(frame: h5py.Group, name: str | None, where: str) -> Array | Non
 def _decode_categories(codes: Array, categories: Array, name: str, where: str) -> Array:
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < len(categories)):
         raise DataError(
-            f"{name} is damaged: it has codes without a category", where=where, hint="write the file again with the program that made it"
+            f"{name} is damaged: some rows have a code that no category belongs to",
+            where=where,
+            hint="write the file again with the program that made it",
         )
     texts = np.array([str(text) for text in categories.tolist()] + [""], dtype=object)
     return np.asarray(texts[codes])

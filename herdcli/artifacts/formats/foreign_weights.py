@@ -31,7 +31,9 @@ VISIBLE = ("b", "vbias", "visible_bias", "visible_biases", "v_bias", "bv", "inte
 HIDDEN = ("c", "hbias", "hidden_bias", "hidden_biases", "h_bias", "bh", "intercept_hidden_", "intercept_hidden")
 BY_HIDDEN = ("components_", "components")  # arrays whose rows are hidden units
 LAYER = re.compile(r"layers\.(\d{1,3})\.(\w+)")
-HINT = "names it may have: W, b, c; weight_matrix, vbias, hbias; components_, intercept_visible_, intercept_hidden_"
+HINT = (
+    "give the arrays one of these sets of names: W, b, c; weight_matrix, vbias, hbias; components_, intercept_visible_, intercept_hidden_"
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _read_safetensors(source: ByteSource, limit: int) -> tuple[dict[str, Array],
         except MemoryError:
             raise
         except Exception as error:  # only the library runs here: it has its own exceptions, and types of numbers that NumPy lacks
-            hint = "it may be cut short: fetch it again"
+            hint = "download it again: it may be cut short"
             raise DataError(f"safetensors cannot be read ({error_reason(error)})", where=source.name, hint=hint) from error
 
 
@@ -154,7 +156,7 @@ def _assemble_weights(arrays: dict[str, Array], source: ByteSource, note: Callab
         raise DataError(f"array {name} has the shape {shape}, but there are {len(b)} visible and {len(c)} hidden biases", where=source.name)
     if len(b) == len(c):
         rows = "hidden" if name in BY_HIDDEN else "visible"
-        note(f"{source.name}: {name} is square; its rows are read as the {rows} units")
+        note(f"{source.name}: the array {name} is square, so its orientation is a guess: its rows are read as the {rows} units")
         W = W.T if rows == "hidden" else W
     elif W.shape != (len(b), len(c)):
         W = W.T

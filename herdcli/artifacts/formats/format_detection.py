@@ -131,12 +131,12 @@ def _refuse_foreign_models(head: bytes, name: str) -> None:
     if head.startswith(b"PK\x03\x04") and b"/data.pkl" in head[:200]:
         found = (
             "a PyTorch file, a pickle that can run code and is never loaded",
-            "safetensors.torch.save_file(model.state_dict(), FILE)",
+            "convert it in Python: safetensors.torch.save_file(model.state_dict(), FILE)",
         )
     elif is_safetensors(head):
-        found = ("weights in safetensors, not a data set", "herd convert FILE --to rbm, or dbn")
+        found = ("weights in safetensors, not a data set", "convert it: herd convert FILE --to rbm (or --to dbn)")
     elif is_vowpal_text_model(head):
-        found = ("a model of Vowpal Wabbit, not a data set", "herd convert FILE --to classifier")
+        found = ("a model of Vowpal Wabbit, not a data set", "convert it: herd convert FILE --to classifier")
     elif format_from_suffix(name) == "onnx":
         found = ("an ONNX model, which herd writes but does not read", "run it with onnxruntime")
     if found is not None:
@@ -166,7 +166,7 @@ def refuse_damaged_seal(head: bytes, name: str) -> None:
         raise DataError("is not an HDF5 file", where=name)
     if offset and not head.startswith(MATLAB):
         raise DataError(
-            f"the file is damaged: its HDF5 contents begin at byte {offset}, after a block that is not a valid seal",
+            f"the file is damaged: the checksum header (seal) before its HDF5 contents, which begin at byte {offset}, is not valid",
             where=name,
             hint=seal_header.RESEAL_HINT,
         )
@@ -208,7 +208,7 @@ def output_format_from_suffix(path: str) -> str | None:
     found = format_from_suffix(suffix.join(("name", "")))
     if packed.lower() in PACKED and found != "csv":
         raise BadUsage(
-            f"only CSV can be written as '{packed}'", where=path, hint="write .csv.gz, .csv.zst or .h5, which is read without unpacking"
+            f"cannot write '{packed}': only CSV files are written compressed", where=path, hint="use the suffix .csv.gz, .csv.zst or .h5"
         )
     if (found is None and _SUFFIX.fullmatch(suffix)) or suffix.lower() == ".mat":
         raise BadUsage(f"'{suffix}' is not a format that herd writes", where=path, hint=f"known formats: {', '.join(WRITTEN)}")
@@ -223,7 +223,7 @@ def compression_from_suffix(path: str) -> str | None:
 def check_format_name(name: str, known: tuple[str, ...] = READ) -> str:
     """Check the format name that the user gave, and return it."""
     if name not in known:
-        raise BadUsage(f"unknown format '{name}'", hint=f"one of {', '.join(known)}")
+        raise BadUsage(f"unknown format '{name}'", hint=f"use one of {', '.join(known)}")
     return name
 
 
@@ -265,7 +265,7 @@ def _detect_text_format(text: str, name: str) -> str:
         hint = "use herd nherd-train; if it is a table with bars, remove the outer ones: a|b|c"
         raise DataError(f"is {FOREIGN_TEXT['vw']}, which this command does not read", where=name, hint=hint)
     if _is_number(first) and format_from_suffix(name) not in FORMATS and len(lines) > 1 and all(map(_is_number, lines)):
-        hint = "say which: --input-format csv or --input-format svmlight"
+        hint = "choose one: --input-format csv or --input-format svmlight"
         raise DataError("every line has one number, so herd cannot tell whether it is a value or a label", where=name, hint=hint)
     return format_from_suffix(name) if format_from_suffix(name) in ("csv", "svmlight") else "csv"  # type: ignore[return-value]
 

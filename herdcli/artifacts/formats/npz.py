@@ -118,7 +118,9 @@ def _convert_read_errors(what: str, where: str) -> Iterator[None]:
     """Convert the various errors of zipfile and NumPy, and of what they call, to one DataError; arrays of Python 2 give no warning."""
 
     def describe(error: Exception) -> DataError:
-        return DataError(f"{what} cannot be read ({error_reason(error)})", where=where, hint="it may be cut short or damaged")
+        return DataError(
+            f"{what} cannot be read ({error_reason(error)})", where=where, hint="download or make it again: it may be cut short or damaged"
+        )
 
     with convert_library_errors(("zipfile", "numpy"), describe), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Reading .* required additional header parsing", UserWarning)

@@ -38,7 +38,7 @@ def read(path: str, *, where: str, options: LoadOptions) -> Dataset:
         raise BadUsage("reading Excel files needs the package openpyxl", where=where, hint=INSTALL) from None
 
     def damaged(error: Exception) -> DataError:
-        hint = "it may be damaged; save the sheet as CSV"
+        hint = "save the sheet as CSV, because the workbook may be damaged"
         return DataError(f"the workbook cannot be read ({error_reason(error)})", where=where, hint=hint)
 
     with convert_library_errors(("openpyxl", "zipfile", "xml", "et_xmlfile", "lxml"), damaged), open(path, "rb") as file:
@@ -106,7 +106,7 @@ def _column_from_cells(cells: list[object], name: str, where: str) -> pa.Chunked
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         if any(isinstance(cell, (dict, list)) for cell in cells):
             row = next(row for row, cell in enumerate(cells) if isinstance(cell, (dict, list)))
-            hint = "a column needs records, lists of numbers, or single values throughout"
+            hint = "give all cells of the column the same form: objects, lists of numbers, or single values"
             raise DataError(
                 f"column '{name}' has an object or a list in row {row}, unlike its other cells", where=where, hint=hint
             ) from error

@@ -94,8 +94,8 @@ def unpack_values(X: Array, item: h5py.Dataset, where: str, note: Callable[[str]
     if X.dtype.kind not in "iuf" or not (gaps.any() or scale != 1.0 or offset != 0.0):
         return X
     note(
-        f"{where}: {item.name} is converted by its attributes: scale_factor {scale:g}, add_offset {offset:g}, "
-        f"{int(gaps.sum())} fill values are missing values"
+        f"{where}: {item.name} is rescaled by its attributes scale_factor {scale:g} and add_offset {offset:g}; "
+        f"{int(gaps.sum())} fill values are read as missing"
     )
     return np.where(gaps, np.nan, X * scale + offset)
 

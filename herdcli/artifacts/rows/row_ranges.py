@@ -252,7 +252,7 @@ def _open_readers(
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (names, width):
             raise DataError(f"has other columns than {first.name}", where=artifact.name, hint="give files with the same columns")
         if (artifact.recoding.codes or first.recoding.codes) and artifact.recoding.levels != first.recoding.levels:
-            raise DataError(f"its columns have other states than those of {first.name}", where=artifact.name)
+            raise DataError(f"its text columns have other values than those of {first.name}", where=artifact.name)
         parts.append((starts, reader, artifact.name))
         starts += reader.count
     whole = first if len(found) == 1 else _combine_artifacts([artifact for artifact, _, _ in found], path)

@@ -26,7 +26,7 @@ BLOCK = 512
 MAGIC = b"herd-artifact"
 CHUNK = 1 << 18
 DAMAGED_HINT = "the file was cut or changed after it was written: download or make it again"
-RESEAL_HINT = f"{DAMAGED_HINT}; if you edited it on purpose: herd seal FILE"
+RESEAL_HINT = f"{DAMAGED_HINT}; if you edited it on purpose, run: herd seal FILE"
 
 _LINE = re.compile(rb"herd-artifact 1 kind=([a-z][a-z0-9-]*) bytes=([1-9][0-9]*) sha256=([0-9a-f]{64})\n\0*")
 

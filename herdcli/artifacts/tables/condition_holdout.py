@@ -96,7 +96,7 @@ def _assign_holdouts(data: Dataset, hold_outs: list[ConditionHoldout], seed: int
     for one in hold_outs:
         if one.name not in fitted:
             raise DataError(
-                f"--hold-out {one.name} cannot be used: no label has a row that is held out and at least {LEFT} that are not",
+                f"--hold-out {one.name} leaves nothing to test: no label has both a held-out row and at least {LEFT} other rows",
                 hint=OTHER_VALUES,
             )
     return dealt

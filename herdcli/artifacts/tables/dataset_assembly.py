@@ -127,7 +127,7 @@ def _encode_label_sets(y: Array, names: list[str] | None, where: str, note: Call
     if len(known) != y.shape[1]:
         raise DataError(f"/y has {y.shape[1]} columns, but /class_names has {len(known)} names", where=where)
     different, index = np.unique(y, axis=0, return_inverse=True)
-    note(f"{where}: /y is a matrix of 0 and 1; the {len(different)} different sets of labels are the classes")
+    note(f"{where}: /y is a matrix of 0 and 1; each of the {len(different)} different sets of labels is read as one class")
     lists = [f"[{','.join(known[k] for k in np.flatnonzero(row))}]" for row in different]
     return index.reshape(-1).astype(np.int32), lists
 

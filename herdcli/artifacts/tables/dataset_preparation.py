@@ -117,9 +117,9 @@ def _parse_split(spec: str) -> tuple[float, ...]:
     try:
         parts = tuple(float(part) for part in spec.split(","))
     except ValueError:
-        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint) from None
+        raise BadUsage(f"'{spec}' does not describe a split", where="--split", hint=hint) from None
     if len(parts) != 3 or not all(math.isfinite(part) and part >= 0 for part in parts) or not parts[0]:
-        raise BadUsage(f"'{spec}' is not a split", where="--split", hint=hint)
+        raise BadUsage(f"'{spec}' does not describe a split", where="--split", hint=hint)
     if not _are_fractions(parts) and any(part != int(part) for part in parts):
         raise BadUsage(f"'{spec}' is neither fractions that sum to at most 1 nor whole numbers", where="--split", hint=hint)
     return parts
@@ -137,7 +137,7 @@ def _part_sizes(parts: tuple[float, ...], available: int, label: str | None) -> 
             owner = "the data set" if label is None else f"class {label}"
             hint = f"use at most {available} rows per class in all parts together"
             raise DataError(
-                f"needs {group_digits(sum(sizes))} rows, but {owner} has only {group_digits(available)}", where="--split", hint=hint
+                f"asks for {group_digits(sum(sizes))} rows, but {owner} has only {group_digits(available)}", where="--split", hint=hint
             )
         return sizes
     total = round(available * min(1.0, sum(parts)))
@@ -188,8 +188,8 @@ def choose_threshold(
         return 1.0, None
     used = default if threshold is None else threshold
     if declared is None and _have_differing_scales(data, used):
-        message = "/X has columns of different scales and no value_range, so one threshold for all cannot be set"
-        raise BadUsage(message, hint="herd convert --binarize median cuts every column in halves")
+        message = "/X has columns of different scales and no value_range, so one threshold does not suit all of them"
+        raise BadUsage(message, hint="split each column at its median: herd convert --binarize median")
     low, high = require_value_range(data, declared, "more than two values and no value_range, so no threshold can be set")
     return low + used * (high - low), used
 
@@ -200,7 +200,9 @@ def require_value_range(
     """Return the declared range of the values.  Raises BadUsage if there is none, DataError for values outside it."""
     if declared is None:
         seen = ",".join(f"{end:g}" for end in _value_extremes(data))
-        raise BadUsage(f"/X has {message_without_range}", hint=f"the values seen are {seen.replace(',', ' to ')}: --range {seen}")
+        raise BadUsage(
+            f"/X has {message_without_range}", hint=f"declare the lowest and highest possible value; those seen are --range {seen}"
+        )
     low, high = (float(end) for end in declared)
     if not low < high:
         raise BadUsage(f"{low:g},{high:g} is not a range", where="--range", hint="give the lowest value first, then the highest")

@@ -259,7 +259,7 @@ def _uses_decimal_commas(head: CsvHeader, where: str, options: LoadOptions) -> b
         return False
     found = [cell for cells in rows for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
     if all(map(_GROUPED.fullmatch, found)):
-        hint = f"--thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
+        hint = f"choose one: --thousands , reads {found[0].replace(',', '')}, --decimal , reads {found[0].replace(',', '.')}"
         raise DataError(f"has numbers such as {found[0]}: the comma may be a decimal comma or separate thousands", where=where, hint=hint)
     options.note(f"{where}: numbers are read with decimal commas")
     return True

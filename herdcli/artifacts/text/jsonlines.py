@@ -12,7 +12,7 @@ from herdcli.artifacts.load_options import LoadOptions
 from herdcli.artifacts.tables.dataset_columns import dataset_from_table
 from herdcli.errors import DataError
 
-HINT = 'one object a line, {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FILE, orient="records", lines=True)'
+HINT = 'write one JSON object per line, such as {"a": 1, "b": 2, "y": "left"}; in pandas: to_json(FILE, orient="records", lines=True)'
 
 
 def read(stream: BinaryIO, *, where: str, options: LoadOptions) -> Dataset:

@@ -72,7 +72,7 @@ def _refuse_quantities(texts: list[str], column: pa.ChunkedArray, name: str, whe
     """Raise DataError for a column of numbers with a unit, except for a few repeated values, which may be classes."""
     if 2 * len(set(texts)) > len(texts) and (unit := number_formats.common_unit(texts)) is not None:
         row, cell = next((row, text) for row, text in enumerate(column.to_pylist()) if text and unit in text)
-        hint = f"remove '{unit}' from all cells, or --drop {name}"
+        hint = f"remove '{unit}' from all cells, or leave the column out: --drop {name}"
         raise DataError(f"column '{name}' has '{cell}' in row {row}, a number with the unit '{unit}'", where=where, hint=hint)
 
 

@@ -78,7 +78,7 @@ def apply_tagger(session: Session, fitted: Artifact, request: Request) -> tuple[
         else (label_confidences(model, score, variance), "probabilities of labels")
     )
     made = Dataset(X, split=split, feature_names=list(model.classes), columns={"labels": texts})
-    return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels a row"
+    return made, f"{len(X)} rows × {X.shape[1]} {what}, {told.sum(axis=1).mean():.4g} labels per row"
 
 
 def refuse_unavailable_results(fitted: Artifact, want: str | None, explain: int | None) -> None:
@@ -86,28 +86,28 @@ def refuse_unavailable_results(fitted: Artifact, want: str | None, explain: int 
     if fitted.kind not in ("classifier", "predictor", "tagger"):
         if want == "sets":
             what = f"--want sets is for models made by herd nherd-train --coverage, not for a {fitted.kind}"
-            raise BadUsage(what, hint="herd apply without --want")
+            raise BadUsage(what, hint="leave out --want")
         if explain is not None:
-            raise BadUsage(f"--explain-row is for models made by herd nherd-train, not for a {fitted.kind}", hint="herd apply without it")
+            raise BadUsage(f"--explain-row is for models made by herd nherd-train, not for a {fitted.kind}", hint="leave out --explain-row")
         return
     if explain is not None and fitted.kind == "tagger":
         raise BadUsage(
             "--explain-row explains one prediction, but a multilabel model makes one for each label",
-            hint="herd info MODEL --top 20 shows the largest weights",
+            hint="for the largest weights use: herd info MODEL --top 20",
         )
     wants = ("classes", "sets") if fitted.kind == "classifier" else ("sets",)
     if want not in (None, *wants):
-        hint = f"--want {' or '.join(wants)}, or leave it out"
-        raise BadUsage(f"--want {want} has no meaning with a {fitted.kind}", hint=hint)
+        hint = f"use --want {' or '.join(wants)}, or leave it out"
+        raise BadUsage(f"--want {want} does not work with a {fitted.kind}", hint=hint)
     if want == "sets" and fitted.kind != "tagger" and fitted.value.coverage is None:
-        raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="herd nherd-train --coverage 0.9")
+        raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="train the model again: herd nherd-train --coverage 0.9")
 
 
 def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:
     """Return the coverage of a model, and print a note on the assumptions of its prediction sets."""
     found: Coverage = fitted.value.coverage
     if not found.calibrated:
-        hint = "herd merge --data FILE gives it examples that no shard has learned"
+        hint = "add them from examples that no shard was trained on: herd merge SHARDS --data FILE"
         raise DataError("has no calibration scores, which prediction sets need", where=fitted.name, hint=hint)
     what = "intervals" if fitted.kind == "predictor" else "sets"
     session.console.note(

@@ -51,12 +51,14 @@ def command(session: Session, request: Request) -> None:
         outputs.check_text_output(session)
     fitted = session.load(request.model, "model", kinds=[*kinds_with("apply"), "dataset"], missing=True, as_stored=True)
     if fitted.kind == "dataset":
-        raise DataError("is a data set, but the first argument must be the model", where=fitted.name, hint="herd apply MODEL DATA")
+        raise DataError(
+            "is a data set, but the first argument must be the model", where=fitted.name, hint="change the order: herd apply MODEL DATA"
+        )
     exact_mode.refuse_kind_when_exact(session, fitted.kind, fitted.name)
     if request.want in OF_EM and fitted.kind not in (*EM, *IN_TIME):
-        raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="herd apply without --want")
+        raise BadUsage(f"--want {request.want} is for models made by herd em, not for a {fitted.kind}", hint="leave out --want")
     if request.want is not None and request.want.partition(":")[0] in OF_TIME and fitted.kind not in IN_TIME:
-        raise BadUsage(f"--want {request.want} is for models of sequences, not for a {fitted.kind}", hint="herd apply without --want")
+        raise BadUsage(f"--want {request.want} is for models of sequences, not for a {fitted.kind}", hint="leave out --want")
     if fitted.kind not in IN_TIME and request.want != "forecasts":
         session.warn_of_ignored_option("sequence", f"with a model of kind {fitted.kind}")
     if fitted.kind not in IN_TIME:

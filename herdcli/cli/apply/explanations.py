@@ -31,17 +31,19 @@ def write_score_explanation(
     model: Classifier = fitted.value
     assert explain is not None
     if model.mean is None:
-        hint = "herd nherd-train without --kernel learns a model with weights for features"
+        hint = "train a model without --kernel"
         raise DataError("--explain-row needs weights for features, but a kernel model has none", where=fitted.name, hint=hint)
     suffix = Path(session.output).suffix.lower()
     if suffix not in FORMATS and session.output != "-":
         raise BadUsage(
-            "--explain-row can only write a table as text", where=session.output, hint=f"-o FILE with one of {' '.join(FORMATS)}"
+            "--explain-row can only write a table as text",
+            where=session.output,
+            hint=f"use -o FILE with one of the suffixes {' '.join(FORMATS)}",
         )
     block, names = read_example(session, model, source, explain, input_format=input_format, label=label)
     found = explain_score(model, block)
     if found.towards >= 0:
-        session.console.note(f"example {explain}: class {model.classes[found.towards]} against {model.classes[found.against]}")
+        session.console.note(f"example {explain}: what favours class {model.classes[found.towards]} over class {model.classes[found.against]}")
     form = FORMATS.get(suffix, "aligned")
     outputs.write_text_result(session, escape_text(table.FORMATS[form](_score_term_rows(model, found, names)), keep="\n\t"))
 

@@ -50,10 +50,13 @@ def make_row_map(session: Session, fitted: Artifact, request: Request) -> RowMap
     layers = model_layers(fitted.value)
     model = layers[0]
     if request.want == "energies" and len(layers) > 1:
-        raise BadUsage("a dbn has no energies, only a bound on its likelihood", hint="use --want features or states; herd eval --data FILE")
+        raise BadUsage(
+            "a deep belief network (dbn) has no energies, only a bound on its likelihood",
+            hint="use --want features or states; for the bound: herd eval MODEL --data FILE",
+        )
     want = request.want or ("features" if model.scores is None else "classes")
     if want == "classes" and model.scores is None:
-        raise BadUsage("--want classes needs a model with one rbm for each class", hint="herd fit-rbm --per-class learns one")
+        raise BadUsage("--want classes needs a model with one rbm for each class", hint="fit one: herd fit-rbm --per-class")
     rows = rows_for_model(session, model, data, request, default=0.5, sparse=len(layers) == 1 and want != "states")
     function, width, unit = _make_row_function(session, layers, want, request.seed)
     kept, names = data.value, model.classes if want in ("energies", "classes") else None
@@ -83,7 +86,7 @@ def _make_row_function(session: Session, layers: Sequence[RBM], want: str, seed:
 
         models = [part.harmonium() for part in layers]
         if model.count > 1:
-            raise BadUsage("--want states needs a single model; this one has several", hint="use --want features")
+            raise BadUsage("--want states needs a single model, but the file has one for each class", hint="use --want features")
         if want == "states":
             unit = math.lcm(*(rows_per_block(sum(h.W.shape)) for h in models))
             return lambda rows, first: layerwise_learning.sample_next_layer_rows(models, rows, seed, first), K, unit
@@ -149,7 +152,7 @@ def _imputation_map(session: Session, fitted: Artifact, data: Artifact, request:
     if len(layers) > 1 or model.count > 1:
         what = "a dbn" if len(layers) > 1 else f"{model.count} models, one for each class"
         raise BadUsage(
-            f"--want completed needs a single rbm; this is {what}", hint="herd fit-rbm without --per-class and --layers learns one"
+            f"--want completed needs a single rbm; this is {what}", hint="fit one: herd fit-rbm without --per-class and --layers"
         )
     read = file_rows_and_known_mask if isinstance(data.value.X, LazyMatrix) else rows_and_known_mask
     rows, known = read(session, model, data, request)

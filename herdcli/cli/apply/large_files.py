@@ -111,7 +111,7 @@ def _model_result_blocks(
 @contextmanager
 def suggest_streaming(session: Session, fitted: Artifact, request: Request) -> Iterator[None]:
     """Add a hint at block-wise output, if that would help, to an out-of-memory error of the enclosed code."""
-    way = "-o FILE.h5, .parquet or .csv reads and writes some rows at a time"
+    way = "use -o FILE.h5, .parquet or .csv, which read and write some rows at a time"
     with streamed_rows.suggest_streaming(way, lambda: not _output_allows_streaming(session) and _can_stream(session, fitted, request)):
         yield
 

@@ -27,7 +27,9 @@ def write_main_table(session: Session, request: Request, artifact: Artifact, for
 
     if any(getattr(request, name) for name in OF_ROWS):
         raise BadUsage(
-            "these options change rows of data", where=artifact.name, hint=f"leave them out for an artifact of kind {artifact.kind}"
+            "options that change rows work only with data sets",
+            where=artifact.name,
+            hint=f"leave them out for an artifact of kind {artifact.kind}",
         )
     columns = main_table_columns(artifact.kind, artifact.value, state_names_by_column(artifact.recoding))
     cells = [item.tolist() if hasattr(item, "tolist") else list(item) for item in columns.values()]

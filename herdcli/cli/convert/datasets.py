@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TABLES = ("csv", "parquet")  # formats of tables of artifacts that are no data sets
 STRETCH = 1 << 24  # bytes of rows, in double precision, that are in memory at one time
 IN_PARTS = "only HDF5 and Parquet files with unchanged rows are converted in parts, to HDF5, Parquet or CSV"
-SHARDS_HINT = "make the other changes first, and then the shards of what that run wrote"
+SHARDS_HINT = "make the other changes in a first run, then divide its output with --shard"
 
 
 def convert_dataset(session: Session, request: Request) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.run.session import Session
 
-SHAPE_HINT = "attribute image_shape of /X: height and width"
+SHAPE_HINT = "set the attribute image_shape of /X to the height and width"
 
 
 def normalize_images(session: Session, artifact: Artifact, request: Request) -> Dataset:
@@ -41,7 +41,7 @@ def normalize_images(session: Session, artifact: Artifact, request: Request) -> 
         data = replace(data, X=image_normalization.mask_pixels(data.X, inside, lowest))
     if equalize:
         data = replace(data, X=image_normalization.equalize_histograms(data.X, inside), units="real")
-    session.console.note(f"{int(inside.sum())} of {inside.size} pixels inside the mask" if mask else f"{inside.size} pixels")
+    session.console.note(f"{int(inside.sum())} of {inside.size} pixels lie inside the mask" if mask else f"{inside.size} pixels")
     return data
 
 
@@ -62,7 +62,7 @@ def _pixel_mask(session: Session, data: Dataset, text: str, where: str) -> Array
     if values.size != data.X.shape[1]:
         raise DataError(f"has {values.size} entries, but the images have {data.X.shape[1]} pixels", where=found.name)
     if not values.any():
-        raise DataError("is 0 everywhere, so no pixels are left", where=found.name)
+        raise DataError("the mask is 0 everywhere, so no pixels are left", where=found.name)
     inside: Array = values.ravel() != 0
     return inside
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.run.session import Session
 
-SHAPE_HINT = "attribute image_shape of /X: height and width"
+SHAPE_HINT = "set the attribute image_shape of /X to the height and width"
 
 
 def transform_rows(session: Session, data: Dataset, where: str, request: Request) -> Dataset:
@@ -65,14 +65,16 @@ def _draw_bits(session: Session, data: Dataset, where: str, seed: int) -> Datase
         limits = require_value_range(data, data.value_range)
     except HerdError as error:
         error.where = error.where or where
-        error.hint = "the attribute value_range of the data set declares it" if isinstance(error, BadUsage) else error.hint
+        error.hint = "set the attribute value_range of the data set" if isinstance(error, BadUsage) else error.hint
         raise
     return _dataset_of_bits(data, sample_binary_rows(data.X, limits, seed))
 
 
 def _require_memory_for_bits(session: Session, data: Dataset, where: str) -> None:
     if data.is_sparse:
-        raise DataError("/X is sparse, but --binarize needs dense rows", where=where, hint="herd fit-rbm --threshold binarizes sparse rows")
+        raise DataError(
+            "/X is sparse, but --binarize needs dense rows", where=where, hint="use herd fit-rbm --threshold, which binarizes sparse rows"
+        )
     session.require_memory(data.X.size, f"{data.X.shape[0]} × {data.X.shape[1]} zeros and ones")
 
 

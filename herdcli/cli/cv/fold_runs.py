@@ -99,8 +99,8 @@ def _check_and_detect_stdin(session: Session, fitted: str, words: tuple[str, ...
     """
     name = fitted
     if name not in TABLE or not _has_folds(name):
-        hint = f"one of {', '.join(each for each in TABLE if _has_folds(each))}"
-        raise BadUsage(f"'{name}' is not a command that can be cross-validated", hint=hint)
+        hint = f"use one of {', '.join(each for each in TABLE if _has_folds(each))}"
+        raise BadUsage(f"herd cv cannot cross-validate the command '{name}'", hint=hint)
     own = next((word for word in ("--folds", "--require", "--format") if word in words), None)
     if own:
         raise BadUsage(f"{own} is an option of herd cv, so it comes before {name}", hint=f"herd cv {own} … {name} …")

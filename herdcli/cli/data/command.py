@@ -48,7 +48,7 @@ def command(session: Session, request: Request) -> None:
     elif request.all_sets:
         fetching.download_paper_datasets(session, accept_licence=request.accept_licence)
     elif request.name is None:
-        raise BadUsage("no data set is named", hint="herd data --list shows them")
+        raise BadUsage("no data set is named", hint="list them: herd data --list")
     elif request.name in SHIPPED:
         fetching.write_shipped_dataset(session, request.name)
     else:

@@ -50,6 +50,6 @@ def command(session: Session, request: Request) -> None:
     if TABLE[request.model].sequences:
         {"hmm": hmm_fit.fit_hmm, "lds": lds_fit.fit_lds}[request.model](session, request)
     else:
-        with streamed_rows.suggest_streaming("--on-disk reads rows some at a time", lambda: request.source != "-"):
+        with streamed_rows.suggest_streaming("use --on-disk, which reads some rows at a time", lambda: request.source != "-"):
             rows = inputs.read_inputs(session, request)
         model_fits.fit_model(session, rows, request)

@@ -35,7 +35,7 @@ def warn_of_copied_columns(console: Console, pairs: list[tuple[int, int]], names
     if pairs:
         listed = ", ".join(" and ".join(f"'{names[d]}'" if names else str(d) for d in pair) for pair in pairs[:LISTED])
         more, last = (", …" if len(pairs) > LISTED else ""), pairs[0][1]
-        leave = f"--drop {names[last]} leaves one out" if names else "leave one out"
+        leave = f"leave one out: --drop {names[last]}" if names else "leave one out"
         console.warn(f"columns {listed}{more} are copies of each other, so likelihoods count them twice; {leave}")
 
 
@@ -50,7 +50,7 @@ def explain_variance_floors(recoding: Recoding | None, names: list[str] | None, 
     if texts:
         listed = ", ".join(f"'{name}'" for name in texts[:LISTED]) + (", …" if len(texts) > LISTED else "")
         what = f"hardly vary within a {part}" if part and part != "factors" else "depend on each other"
-        return f"the one-hot columns of {listed} {what}; --categorical none leaves text columns out"
+        return f"the one-hot columns of {listed} {what}; leave text columns out: --categorical none"
     many = len(columns) != 1
     if part == "factors":
         return f"the factors explain {list_columns(columns, names) + ' completely' if columns else 'all variance'}; {remedy}"

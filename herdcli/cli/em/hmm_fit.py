@@ -146,6 +146,6 @@ def _warn_of_result(
             session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
     sequence_models.warn_of_nonconvergence(session, value, request)
     if search.size > 1 and prepared.rows.training.count == 1 and value.first.sum() > 1:
-        session.console.warn("there is only one sequence, so the probabilities of the first state are those of its first row")
+        session.console.warn("there is only one sequence, so the initial state probabilities are estimated from a single row")
     if search.size > 1 and prepared.rows.training.rows == prepared.rows.training.count:
         session.console.warn("no sequence has a second row, so the transitions cannot be learned")

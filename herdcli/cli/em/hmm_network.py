@@ -62,7 +62,7 @@ def _likelihood_tables(session: Session, logs: Array) -> Array:
     if far.any():
         shift = np.where(far, top, 0.0)
         session.console.note(
-            f"likelihoods of {int(far.sum())} rows are rescaled to fit into float64, so log Z is too low by {shift.sum():.12g}"
+            f"likelihoods of {int(far.sum())} rows are rescaled to fit into float64, so log Z is too low by {shift.sum():.12g} nats"
         )
         logs = logs - shift[:, None]
     return np.exp(logs)

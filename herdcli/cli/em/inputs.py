@@ -133,7 +133,7 @@ def _copy_rows(X: Array, chosen: Array) -> Array:
 def requested_labels(data: Dataset, per_class: bool) -> tuple[Array | None, list[str] | None]:
     """Return labels and class names as `dataset_labels` does.  Raises DataError if --per-class finds no labels."""
     if data.y is None and per_class:
-        raise DataError("no labels 'y', which --per-class needs", hint="--label COLUMN names the labels of a table")
+        raise DataError("there are no labels, which --per-class needs", hint="name the column of labels: --label COLUMN")
     return dataset_labels(data)
 
 
@@ -209,11 +209,11 @@ def _initial_values(session: Session, initial_file: str | None, model: str, data
     if begun.kind == "dataset":
         X = column_order.align_dataset(session, begun, data.value.feature_names, width).value.X
         if X.shape[1] != width:
-            raise DataError(f"has {X.shape[1]} columns, the rows have {width}", where=begun.name)
+            raise DataError(f"has {X.shape[1]} columns, but the rows have {width}", where=begun.name)
         return np.asarray(X.toarray() if hasattr(X, "indptr") else X, dtype=np.float64)
     centre = value.centre if kind == "kmeans" else value.mean
     if centre.shape[-1] != width:
-        raise DataError(f"has {centre.shape[-1]} columns, the rows have {width}", where=begun.name)
+        raise DataError(f"has {centre.shape[-1]} columns, but the rows have {width}", where=begun.name)
     if kind == "factors" and value.model != model:
         raise DataError(f"was made with --model {value.model}, not {model}", where=begun.name)
     begin: Parameters | Array = centre if kind == "kmeans" else value.parameters

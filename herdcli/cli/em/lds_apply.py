@@ -97,7 +97,7 @@ def _filter_with_particles(session: Session, model: LinearDynamics, rows: LDSRow
     X = np.concatenate([told.mean, told.deviation, told.effective[:, None]], axis=1)
     made = rows.rows.results_in_row_order(X, [*_state_names(model), sequence_rows.EFFECTIVE])
     least = f"effective sample size from {told.effective.min():.3g}"
-    likelihood = f"log-likelihood {told.log_likelihood / len(X):.6g} a row"
+    likelihood = f"log-likelihood {told.log_likelihood / len(X):.6g} nats per row"
     return made, f"{len(X)} rows × {model.states} {want} states by {count} particles, {least}, {likelihood}"
 
 
@@ -106,6 +106,6 @@ def sample_lds(session: Session, fitted: Artifact, request: SampleRequest) -> tu
     model: LinearDynamics = fitted.value
     steps = sequence_rows.sequence_length(session, request, "lds", model.columns)
     if model.controls:
-        session.console.note("the controls are held at their means")
+        session.console.note("future controls are not known, so their means are used")
     names = None if model.known is None else model.known.feature_names
     return sequence_rows.dataset_of_sequences(model.sample_sequences(request.count, steps, request.seed), names, request, steps)

@@ -48,9 +48,9 @@ def _summarize(value: FittedArtifact, search: SearchResult, request: Request) ->
     part = TABLE[request.model].part
     of = f" (best of {len(search.scores)} tried)" if len(search.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
-    figure = f"squared error {abs(last):.6g} a row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats a row"
+    figure = f"squared error {abs(last):.6g} per row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats per row"
     if request.bayes:
-        figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats a row"
+        figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats per row"
     count = int(value.restarts.iterations[value.restarts.best])
     steps = (
         f"{request.minibatch} minibatches" if request.minibatch and request.model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
@@ -73,9 +73,9 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         why = (
             "the training rows have no more different values"
             if not value.ledger.log_likelihood[-1]
-            else "other centres coincided with these"
+            else "the other centres ended at the same points"
         )
-        session.console.warn(f"{search.size} clusters were wanted, but {few} found: {why}")
+        session.console.warn(f"{search.size} clusters were requested, but only {few} found: {why}")
 
     many = int(value.ledger.floors[-2:].max(initial=0))
     if isinstance(value, (Mixture, FactorModel)) and request.model != "pca":
@@ -95,8 +95,8 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         session.console.note(f"{value.occupied_components} of {search.size} components hold rows; the others are empty")
     if isinstance(value, Mixture) and value.shrinkage and request.shrinkage is None:
         K, D = value.mean.shape
-        few = f"{value.mass:g} rows are few for {K} full covariances of {D} columns, so each is shrunk towards the pooled covariance"
-        session.console.note(f"{few}, which counts as {value.shrinkage:.3g} rows (--shrinkage 0 turns this off)")
+        few = f"{value.mass:g} rows are few for {K} full covariances of {D} columns, so each is shrunk towards their average"
+        session.console.note(f"{few}, weighted as {value.shrinkage:.3g} rows (--shrinkage 0 turns this off)")
     if not value.restarts.converged[value.restarts.best] and request.minibatch is None and request.iterations:
         session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
     if isinstance(value, FactorModel) and value.model == "fa" and search.size > (most := max_identifiable_factors(len(value.mean))):
@@ -104,7 +104,9 @@ def _warn_of_result(session: Session, value: FittedArtifact, search: SearchResul
         own = "1 factor of this model is" if search.size == 1 else f"{search.size} factors of this model are"
         session.console.warn(f"{len(value.mean)} columns determine {determined}, so the {own} not unique")
     if search.size == 1 and len(search.scores) > 1 and request.model == "gmm" and request.covariance in ("full", "tied"):
-        session.console.note("--criterion chooses one component; --covariance diagonal has fewer parameters and may find more components")
+        session.console.note(
+            "--criterion chose a single component; --covariance diagonal has fewer parameters and may find more components"
+        )
     if request.components is not None and len(search.scores) > 1 and search.size == request.components[1]:
         session.console.warn(f"the best number of components is the largest one tried, {search.size}; try a wider range of --components")
 

@@ -75,8 +75,10 @@ BY_BOUND = OneOf(
 MAXIMUM = Excludes("bayes", refusal="--bayes has its own prior, so it does not work with --shrinkage", hint="leave out --shrinkage")
 LABELLED = OneOf("model", "gmm", "hmm", refusal="--per-class is for mixtures and hidden Markov models", hint="use --model gmm or hmm")
 STATE_PER_CLASS = Excludes("components", refusal="--per-class makes one state for each class", hint="leave out --components")
-ROWS = OneOf("model", *models_with_value("sequences", False), refusal="--on-disk reads rows, not sequences", hint="leave out --on-disk")
-UNLABELLED = Excludes("per_class", refusal="--on-disk reads no labels, which --per-class needs", hint="leave out --on-disk")
+ROWS = OneOf(
+    "model", *models_with_value("sequences", False), refusal="--on-disk works with rows, not with sequences", hint="leave out --on-disk"
+)
+UNLABELLED = Excludes("per_class", refusal="--on-disk ignores labels, which --per-class needs", hint="leave out --on-disk")
 METHOD = Condition("supports_init_method", refusal="--init {init} cannot start --model {model}", hint="use --init random")
 ONE_SIZE = Condition(
     "fits_initial_size",

@@ -23,7 +23,9 @@ def sample_model(session: Session, fitted: Artifact, request: Request) -> tuple[
     for name in UNUSED:
         session.warn_of_ignored_option(name, f"with a {kind} model, whose rows are drawn at once")
     if kind == "factors" and model.model == "pca":
-        raise BadUsage("cannot sample from pca: it is not a distribution", hint="herd em --model ppca learns one with the same axes")
+        raise BadUsage(
+            "cannot sample from pca: it is not a distribution", hint="fit probabilistic PCA, which has the same axes: herd em --model ppca"
+        )
     columns, known = len(model.mean.T), model.known
     session.require_memory(24 * request.count * columns, f"{request.count} rows of {columns} columns")
     names = known.feature_names if known is not None else None

@@ -112,4 +112,4 @@ def _summarize(value: Model, search: SearchResult) -> str:
     of = f" (best of {len(search.scores)} tried)" if len(search.scores) > 1 else ""
     iterations = int(value.restarts.iterations[value.restarts.best])
     last = float(value.ledger.log_likelihood[-1])
-    return f"{search.size} state{'s' * (search.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats a row"
+    return f"{search.size} state{'s' * (search.size != 1)}{of}, {iterations} iterations, log-likelihood {last:.6g} nats per row"

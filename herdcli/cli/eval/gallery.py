@@ -46,7 +46,7 @@ def with_gallery(session: Session, artifact: Artifact, request: Request) -> Arti
     train, probes = (np.flatnonzero(split == part) for part in (TRAIN, PARTS[request.probes]))
     for part, indices in (("training", train), (request.probes, probes)):
         if not len(indices):
-            raise DataError(f"the {part} part has no rows", where=data.name, hint="herd convert --split draws a new split")
+            raise DataError(f"there are no {part} rows", where=data.name, hint="draw a new split: herd convert --split")
     count = request.gallery_images
     value = RecognitionTask(
         model=model,

@@ -36,8 +36,8 @@ def suggest_skipping_annealing(session: Session, value: RBM, request: Request) -
         return
     many = sum(not is_enumerable(value.harmonium(m)) for m in range(value.count))
     if many:
-        of = f"log Z of {many} model{'s' * (many > 1)} is annealed"
-        session.console.note(f"{of} to compute the log-likelihood; --likelihood none gives the errors alone")
+        of = f"log Z of {many} model{'s' * (many > 1)} is estimated by annealing"
+        session.console.note(f"{of} to compute the log-likelihood; --likelihood none skips this and reports the errors only")
 
 
 def warn_of_unreliable_likelihoods(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -71,7 +71,7 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     model = layers[0]
     if request.data is None:
         if model.elsewhere is not None:
-            session.console.warn(f"{artifact.name} stores only a digest of its held-out rows: --data FILE supplies them")
+            session.console.warn(f"{artifact.name} stores only a hash of its held-out rows: pass the rows with --data FILE")
         return artifact
     known = model.elsewhere
     data = _load_evaluation_rows(session, model, request.data)

@@ -97,7 +97,11 @@ def _read_reference(session: Session, path: str, beliefs: Beliefs) -> tuple[list
         if source.head.lstrip().startswith(b"MAR"):
             return parse_text_source(session, source, "reference", results.read_mar, "text").value, None
         if not source.regular:
-            raise DataError("is a pipe without .MAR text", where=source.name, hint="name a file of beliefs, or pipe .MAR text in")
+            raise DataError(
+                "the pipe has no marginals in UAI format (text that begins with MAR)",
+                where=source.name,
+                hint="name a file with marginals, or pipe such text in",
+            )
     found = session.load(path, "reference", kinds={"beliefs"})
     known, marginals = found.value, found.value.marginals()
     order = match_variables(found, known.names, len(marginals), beliefs.names, len(beliefs.node_offset) - 1)

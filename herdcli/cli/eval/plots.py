@@ -72,7 +72,9 @@ def _draw_all_plots(session: Session, artifact: Artifact, path: Path, plot: Call
         _write_figure(session, figure, target)
         drawn += 1
     if not drawn:
-        raise BadUsage(f"there is no plot for this {artifact.kind}", where=artifact.name, hint="herd eval --help lists plots by kind")
+        raise BadUsage(
+            f"there is no plot for this {artifact.kind}", where=artifact.name, hint="see the plots of each kind in: herd eval --help"
+        )
 
 
 def _plot_path(path: Path, name: str) -> str:

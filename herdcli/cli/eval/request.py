@@ -38,7 +38,7 @@ ONE_ARTIFACT = Condition(
 )
 PLOTTED = Condition("has_plots", why="without --plot")
 SEVERAL_CLASSIFIERS = Condition(
-    "has_several_artifacts", refusal="{option} compares two classifiers or more", hint="herd eval A.h5 B.h5 --mcnemar"
+    "has_several_artifacts", refusal="{option} compares two classifiers or more", hint="give at least two: herd eval A.h5 B.h5 --mcnemar"
 )
 
 

@@ -40,7 +40,7 @@ class BayesianNetworkRows:
     history: Artifact
 
 
-SMALLER_TABLES = "--structure chow-liu or a smaller --max-parents makes smaller tables"
+SMALLER_TABLES = "use --structure chow-liu or a smaller --max-parents, which need smaller tables"
 
 
 def learn_bayesian_network(session: Session, request: Request, form: str) -> None:
@@ -60,7 +60,7 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
     edges = sum(map(len, parents))
     mean = learned.state.log_likelihood / float(given.cases.weight.sum())
     how = f"EM in {learned.state.step} steps" if learned.state.step > 1 else "counts"
-    summary = f"{made.count} variables, {edges} edges, {how}, log-likelihood {mean:.6g} nats a row"
+    summary = f"{made.count} variables, {edges} edges, {how}, log-likelihood {mean:.6g} nats per row"
     fit = _fit_record(given, learned, request.smoothing) if form == "hdf5" else None
     write_network(session, replace(made, fit=fit), summary, form, given.history)
 
@@ -87,7 +87,7 @@ def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, requ
             method, replace(state, log_likelihood=method.compute_expected_counts(method.split_into_tables(state.tables))[1])
         )
     gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
-    message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats a row"
+    message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats per row"
     if request.on_nonconvergence == "error":
         raise NotConverged(message, hint="raise --iterations or --tolerance")
     session.console.warn(f"{message}; raise --iterations or --tolerance")
@@ -125,7 +125,9 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
     if missing:
         hidden = int((x < 0).all(axis=0).sum())
         session.console.note(
-            f"{missing} of {int(train.sum())} rows lack values" + (f", {hidden} variables are hidden" if hidden else "") + ": EM"
+            f"{missing} of {int(train.sum())} rows lack values"
+            + (f", {hidden} variables are hidden" if hidden else "")
+            + ": the tables are fitted by EM"
         )
     cases = WeightedCases(x[train], scale[train], cardinality)
     return BayesianNetworkRows(cases, x[kept], split[kept], names, states, model, replace(data, value=None))
@@ -155,7 +157,7 @@ def _match_states(x: Array, cardinality: Array, names: list[str] | None, data: A
             continue
         known = (model.states or [])[ends[i] : ends[i + 1]]
         if strange := [level for level in levels if level not in known]:
-            hint = f"its states are {', '.join(known)}" if known else "it names no states: BIF does"
+            hint = f"its states are {', '.join(known)}" if known else "use a format that names states, such as BIF"
             raise DataError(f"'{strange[0]}' is not a state of the network's variable '{name}'", where=data.name, hint=hint)
         place = np.array([*(known.index(level) for level in levels), -1])
         places[:, k], numbers[k] = place[x[:, k]], len(known)

@@ -35,9 +35,9 @@ def refuse_shards(session: Session, algorithm: str) -> None:
     """Raise BadUsage for --shard or --cluster if the learning does not work from counts."""
     if algorithm == "pseudo-likelihood" and session.shard is None:
         return
-    hint = "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more"
+    hint = "shards and workers exchange only counts of rows, which do not suffice for --moments, --feature-clusters, --structure l1, --algorithm bayes and sampled gradients"
     if algorithm == "pseudo-likelihood":
-        hint = "--cluster WHERE keeps the rows of pseudo-likelihood with workers"
+        hint = "use --cluster WHERE, which works with pseudo-likelihood"
     shards.refuse_shards(session, hint)
 
 
@@ -126,7 +126,9 @@ def _state_code_names(session: Session, codes_by_column: list[Array], whole: Cou
     session.console.note(state_codes.state_codes_message(levels, whole.names))
     states = [str(int(code)) for own in codes_by_column for code in own.tolist()]
     if whole.base is not None and whole.base.states != states:
-        raise DataError(inputs.OTHER_STATES, where=session.inputs["data"].name, hint="BIF names states")
+        raise DataError(
+            inputs.OTHER_STATES, where=session.inputs["data"].name, hint="give --base in a format that names states, such as BIF"
+        )
     return states
 
 

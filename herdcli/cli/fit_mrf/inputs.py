@@ -89,7 +89,7 @@ def load_dataset(session: Session, source: str, input_format: str | None, label:
         return drop_zero_weights(session, data)
     except DataError as error:
         if "missing" in error.message or "NaN" in error.message:
-            error.hint = f"{error.hint}; --algorithm bayes learns from rows with gaps, by EM"
+            error.hint = f"{error.hint}, or use --algorithm bayes, which handles missing values by EM"
         raise
 
 
@@ -139,7 +139,7 @@ def read_base_network(
     found = load_matching_network(session, base, names, nodes)
     if states is not None and found.states != states:
         data = session.inputs["data"].name
-        raise DataError(OTHER_STATES, where=data, hint="BIF names states")
+        raise DataError(OTHER_STATES, where=data, hint="give --base in a format that names states, such as BIF")
     return replace(found, observed=None, observed_marginal=None, fit=None)
 
 
@@ -199,7 +199,7 @@ def _is_binary(value: Dataset, request: Request, *, text: bool) -> bool:
             option = {"threshold": "--threshold", "value_range": "--range", None: "--values two"}[asked]
             raise BadUsage(
                 f"{option} is for columns of numbers, but text columns are states already",
-                hint="--categorical none leaves text columns out",
+                hint="leave text columns out: --categorical none",
             )
         return False
     if request.values != "auto":

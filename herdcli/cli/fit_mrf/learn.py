@@ -56,7 +56,9 @@ def _require_memory(session: Session, learner: Learner) -> None:
     try:
         session.require_memory(size, what)
     except DataError as error:
-        error.hint = "--algorithm loopy-is, cvm and pseudo-likelihood need no junction tree" if "treewidth" in what else error.hint
+        error.hint = (
+            "use --algorithm loopy-is, cvm or pseudo-likelihood, which need no junction tree" if "treewidth" in what else error.hint
+        )
         raise
     for line in (learner.note, what.rstrip(",") if "treewidth" in what else ""):
         if line:
@@ -75,7 +77,7 @@ def _induce_pairs(session: Session, inputs: LearningInputs, settings: LearningSe
     if added:
         (i, j, first), (*_, last) = added[0], added[-1]
         a, b = (problem.names[k] if problem.names else f"x{k}" for k in (i, j))
-        session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats a row")
+        session.console.note(f"{len(added)} pairs added, the first {a} and {b}; gains from {first:.3g} to {last:.3g} nats per row")
     if len(added) < induce:
         session.console.warn(f"only {len(added)} pairs could be added: no other pair improves the likelihood and fits into memory")
     return replace(inputs, problem=problem)
@@ -124,14 +126,14 @@ def _save_network(
         message = f"{algorithm} did not converge in {learned.iterations} iterations: the residual is {fit.residual:.3g}"
         single = algorithm == "loopy-is" and not double_loop
         hint = (
-            "--damping 0.7, or --double-loop, which always converges"
+            "use --damping 0.7, or --double-loop, which always converges"
             if single
-            else "--smoothing 1 helps where marginals are zero; else raise --iterations"
+            else "use --smoothing 1 if some marginals are zero, else raise --iterations"
         )
         if on_nonconvergence == "error":
             raise NotConverged(message, hint=hint)
         session.console.warn(f"{message}; {hint}")
     _note_heldout_rows(session, fit)
-    told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats a row"
+    told = "" if likelihood != likelihood else f", log-likelihood {likelihood:.6g} nats per row"
     summary = f"{made.count} variables, {len(learned.factors)} clusters, {algorithm}, {learned.iterations} iterations{told}"
     write_network(session, replace(made, fit=fit if form == "hdf5" else None), summary, form, inputs.history)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
-STATES = "--values states, or --values two with --range LO,HI, decides it for all rows"
+STATES = "decide for all rows: --values states, or --values two with --range LO,HI"
 
 
 WHOLE = f"write states as 0 to {state_codes.MOST_STATES - 1}, or leave out --shard and --cluster to use other codes"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herdcli.schema import Array
 
 MOST_STATES = 64
-HINT = "--values two, with --range LO,HI and --threshold F, reads grey columns as on or off"
+HINT = "to read grey values as on or off, use --values two with --range LO,HI and --threshold F"
 
 
 @dataclass(frozen=True)

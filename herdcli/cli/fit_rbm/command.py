@@ -44,7 +44,7 @@ def command(session: Session, request: Request) -> None:
         return
     rounds = session.cluster is not None and not (request.pairs or request.layers or request.below)
     if not request.per_class and not request.model and not rounds:
-        shards.refuse_shards(session, "--per-class learns several models, one per label")
+        shards.refuse_shards(session, "use --per-class, which fits one model for each label")
     if request.pairs:
         from herdcli.cli.fit_rbm.image_pairs import fit_image_pairs
 

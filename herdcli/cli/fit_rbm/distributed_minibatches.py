@@ -31,7 +31,7 @@ def minibatches_on_workers(session: Session, problem: LearningProblem) -> Remote
     batch = rows // problem.batches(0)
     if len(split_minibatch(batch, problem.chains if problem.settings.has_persistent_chains else batch)) < 2:
         message = f"--cluster distributes blocks of {BLOCK} rows, but a minibatch has only {batch}"
-        hint = f"--batch-size {4 * BLOCK}, or leave out --cluster" if rows > BLOCK else "leave out --cluster"
+        hint = f"use --batch-size {4 * BLOCK}, or leave out --cluster" if rows > BLOCK else "leave out --cluster"
         raise BadUsage(message, hint=hint)
     minibatch = MinibatchSource()
     there = block_placement.place_blocks_on_workers(session, minibatch, passing=True)

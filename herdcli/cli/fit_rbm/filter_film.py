@@ -27,7 +27,10 @@ class FilterAnimation:
         from herdcli.evaluation.plots.animations import FRAMES
 
         if image_shape is None:
-            raise BadUsage("--plot filters needs rows that are images", hint="herd data lists data sets of images")
+            raise BadUsage(
+                "--plot filters needs rows that are images",
+                hint="leave out --plot filters, or try: herd data digits | herd fit-rbm --plot filters filters.gif",
+            )
         self._session, self._plots, self._shape = session, request.plots, image_shape
         self._steps = algorithm.steps
         self._every = max(1, -(-self._steps // FRAMES))

@@ -27,9 +27,13 @@ def append_labels(
         raise BadUsage(message, hint="use --per-class, or --visible-units poisson")
     if visible.group > 1 or visible.proportions:
         hint = (
-            "--visible-units binary, with a unit for each level of a text column; or --per-class" if visible.group > 1 else "--units binary"
+            "use --visible-units binary, with a unit for each level of a text column, or --per-class"
+            if visible.group > 1
+            else "use --visible-units binary"
         )
-        raise BadUsage(f"--labels needs visible units of one column each and scale 1, not {settings.visible_units}", hint=hint)
+        raise BadUsage(
+            f"--labels works with binary, spin, gaussian and poisson visible units, not with {settings.visible_units}", hint=hint
+        )
     y, names = rows.labels_and_class_names(where, "--labels")
     if len(names) < 2:
         raise DataError(f"has only one label, {names[0]}, but classes need at least two", where=where)

@@ -63,7 +63,7 @@ def note_best_epoch(session: Session, model: RBM) -> None:
         look = int(np.searchsorted(model.trace.validated, best))
         ended = int(np.isfinite(model.trace.reconstruction[:, m]).sum())
         figure = model.trace.log_likelihood[look, m]
-        session.console.note(f"{name} of epoch {best} of {ended} is kept: {figure:.2f} nats a validation row")
+        session.console.note(f"{name} of epoch {best} of {ended} is kept: {figure:.2f} nats per validation row")
 
 
 def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
@@ -72,7 +72,7 @@ def note_omitted_heldout_rows(session: Session, model: RBM) -> None:
 
     if model.elsewhere is not None:
         held = group_digits(model.elsewhere.valid + model.elsewhere.test)
-        session.console.note(f"the artifact stores only a digest of its {held} held-out rows: evaluate it with herd eval --data FILE")
+        session.console.note(f"the file stores only a hash of its {held} held-out rows: evaluate it with herd eval --data FILE")
 
 
 def warn_of_nearly_improper(session: Session, model: RBM) -> None:

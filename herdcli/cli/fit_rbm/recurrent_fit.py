@@ -47,7 +47,7 @@ def fit_recurrent(session: Session, request: SequencesRequest) -> None:
     }
     problem = RecurrentProblem(rows.X[training.chosen], training.offsets, settings, held[VALID])
     if (np.diff(training.offsets) < 2).all():
-        hint = "--sequence names the column that groups rows; without --recurrent rows are learned one by one"
+        hint = "name the column that groups rows into sequences (--sequence COLUMN), or leave out --recurrent"
         raise DataError("no training sequence has a second row, so there are no transitions to learn", where=series.history.name, hint=hint)
     algorithm = RecurrentLearning(problem, session.map)
     _warn_of_sequences(session, problem)
@@ -80,7 +80,7 @@ def _warn_of_sequences(session: Session, problem: RecurrentProblem) -> None:
         which = f"{long} of {len(lengths)} training sequences {'is' if long == 1 else 'are'} longer than {settings.window} steps"
         console.note(f"{which} (--window), so they are learned in windows: states pass from one window to the next, gradients do not")
     if problem.held is None:
-        console.warn("split 1 has no sequences, so the model of the last epoch is kept, not the best one")
+        console.warn("there are no validation sequences, so the model of the last epoch is kept, not the best one")
 
 
 def _summarize(value: RecurrentRBM, problem: RecurrentProblem) -> str:

@@ -581,9 +581,9 @@ class SequencesRequest(Request):
         for name in (name for name in vars(SequencesRequest)["__annotations__"] if name in typed_options):
             raise BadUsage(f"--recurrent and {_option_as_typed(name)} exclude each other", hint="leave one of them out")
         if self.algorithm not in ALGORITHMS:
-            raise BadUsage(f"--recurrent learns by --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="use --algorithm cd")
+            raise BadUsage(f"--recurrent works with --algorithm {' or '.join(ALGORITHMS)}, not {self.algorithm}", hint="use --algorithm cd")
         if self.algorithm == "exact" and "steps" in typed_options:
-            raise BadUsage("--gibbs-steps has no meaning with --algorithm exact", hint="leave it out")
+            raise BadUsage("--gibbs-steps does not work with --algorithm exact, which draws no samples", hint="leave out --gibbs-steps")
         typed = {each.name: getattr(self, each.name) for each in fields(RecurrentSettings) if each.name in typed_options}
         layers = {name: units for name in ("visible_units", "hidden_units") if (units := getattr(self, name) or self.units)}
         settings = fill_defaults(RecurrentSettings(**typed | layers | {"seed": self.seed}), typed_options)

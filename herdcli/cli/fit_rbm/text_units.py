@@ -30,7 +30,7 @@ def resolve_text_units(session: Session, units: str, data: Artifact) -> str:
     numbers = [name for name in column_names(data.value) if name not in texts]
     if numbers and not texts:
         message = f"has no text column with 2 to {MOST_LEVELS} levels, but softmax units without a number are for text columns"
-        hint = "softmax:K takes K columns of 0 and 1 as one unit; herd fit-mrf takes whole numbers as states"
+        hint = "use softmax:K for K columns of 0 and 1 as one unit, or herd fit-mrf for whole numbers as states"
         raise DataError(message, where=data.name, hint=hint)
     if numbers:
         listed = ", ".join(f"'{name}'" for name in numbers[:5]) + (" …" if len(numbers) > 5 else "")
@@ -55,5 +55,5 @@ def _require_levels(session: Session, units: str, where: str) -> None:
             raise DataError(
                 f"column '{name}' has {len(levels)} levels, but the {units} unit of this column has {states} states",
                 where=where,
-                hint="--visible-units softmax gives each text column a unit with as many states as it has levels",
+                hint="use --visible-units softmax, which gives each text column a unit with as many states as it has levels",
             )

@@ -48,7 +48,10 @@ def command(session: Session, request: Request) -> None:
         animations.refuse_cluster(session, request.plots)
     read = inputs.read_inputs(session, request)
     if request.plots and read.image_shape is None:
-        raise BadUsage("--plot animation needs rows that are images", hint="herd data lists data sets of images")
+        raise BadUsage(
+            "--plot animation needs rows that are images",
+            hint="leave out --plot animation, or try: herd data digits | herd herd --plot animation herding.gif",
+        )
     if read.problem.count == 1 and not request.per_class:
-        shards.refuse_shards(session, "--per-class herds one run per label")
+        shards.refuse_shards(session, "use --per-class, which makes one run for each label")
     runs.run_and_save_herding(session, read, request)

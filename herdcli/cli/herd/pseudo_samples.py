@@ -25,11 +25,17 @@ def sample_herding(session: Session, fitted: Artifact, request: Request) -> tupl
     for option in WITHOUT_EFFECT:
         session.warn_of_ignored_option(option, "with a model of kind herding, whose rows are its pseudo-samples")
     if model.features == "rows":
-        raise DataError("its pseudo-samples are rows of its input, not new ones", where=fitted.name, hint="herd convert -o FILE.nc")
+        raise DataError(
+            "cannot draw new rows: this run chose its pseudo-samples among the input rows (--features rows)",
+            where=fitted.name,
+            hint="write the chosen rows: herd convert FILE -o FILE.nc",
+        )
     kept = model.states.shape[1]
     if ("count" in session.given and request.count > kept) or not kept:
         raise BadUsage(
-            f"there are {kept} pseudo-samples of each run, not {request.count}", where=fitted.name, hint="herd herd --keep-last keeps more"
+            f"the file keeps {kept} pseudo-samples of each run, fewer than the {request.count} requested",
+            where=fitted.name,
+            hint="keep more of them: herd herd --keep-last N",
         )
     count = min(kept, request.count)
     x = np.concatenate([model.kept_samples(run)[0][-count:] for run in range(model.count)]) > 0

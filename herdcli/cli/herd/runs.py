@@ -71,9 +71,9 @@ def _warn_of_growing_weights(session: Session, value: Herding, reaction: str) ->
     message = (
         f"the weights grow without bound: ‖w‖ grew {value.growth:.2f}-fold in the second half of the run (at most {GROWTH:g} is expected)"
     )
-    hint = "try --variant safe" if value.c is not None else "use an exact --maximiser"
+    hint = "try --variant safe" if value.c is not None else "use --maximiser exact or enumerate"
     if value.visible_growth > GROWTH and not value.flip and value.variant == "local" and value.representation == "spin":
-        hint = "the weights of the visible units grow, as when the run follows the mirror image of the data; try --flip or --variant safe"
+        hint = "the weights of the visible units grow, perhaps because hidden units learned the inverted data; try --flip or --variant safe"
     if reaction == "error":
         raise NotConverged(message, hint=hint)
     session.console.warn(f"{message}; {hint}")

@@ -58,7 +58,7 @@ def command(session: Session, request: Request) -> None:
     if request.one_pass:
         one_pass.sum_moments_and_learn(session, request)
         return
-    way = "--one-pass reads rows some at a time"
+    way = "use --one-pass, which reads some rows at a time"
     with streamed_rows.suggest_streaming(way, lambda: request.source != "-" and request.algorithm != "sobi" and not request.mix):
         rows = inputs.read_rows(session, request)
     runs.learn_filters(session, rows, request)

@@ -206,7 +206,7 @@ def report_and_check_whitening(session: Session, fitted: Whitening, constant: Ar
     if method == "centre" and fitted.dropped:
         raise DataError(
             f"rows vary only in {columns - fitted.dropped} of {columns} directions, but --whiten centre needs all",
-            hint="--whiten pca drops the others",
+            hint="use --whiten pca, which drops the others",
         )
     if fitted.method != method:
         session.console.note(f"--whiten {method} needs rows that vary in all directions, so {fitted.method} is used instead")

@@ -52,7 +52,7 @@ def _fit_square_model(session: Session, rows: WhitenedRows, request: Request) ->
     """Fit a square model by ml, fastica, picard or sobi."""
     D, M, algorithm = len(rows.whitening.forward), request.filters, request.algorithm
     if M not in (None, D):
-        hint = "--algorithm ebm, infomax or sparse-coding"
+        hint = "use --algorithm ebm, infomax or sparse-coding"
         raise BadUsage(f"{algorithm} needs as many filters as dimensions ({D}), not {M}", hint=hint)
     if algorithm == "sobi":
         return _fit_sobi(session, rows, request.lags, request.tolerance, request.iterations)

@@ -62,7 +62,7 @@ def command(session: Session, request: Request) -> None:
         stream_sketches.uses_stream(request.source, request.block_rows, request.target)
         or not block_tree.uses_block_tree(request.block_rows, request.target)
     ):
-        shards.refuse_shards(session, "--by COLUMN makes groups of rows, and --block-rows N blocks of a file's")
+        shards.refuse_shards(session, "divide the rows into groups with --by COLUMN, or into blocks of a file with --block-rows N")
     results.check_output(session, request)
     if request.report and session.shard is not None:
         raise BadUsage(IN_ONE_RUN, hint=REPORT_HINT)

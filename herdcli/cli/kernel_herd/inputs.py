@@ -391,7 +391,7 @@ def _check_candidate_counts(session: Session, request: Request, groups: list[Sel
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
     rule = TABLE[request.rule]
     if "candidates" not in rule.reads and fewest.count > len(fewest.points):
-        raise DataError(f"{fewest.count} atoms were asked for, but there are only {len(fewest.points)} rows", hint="give a smaller -m")
+        raise DataError(f"{fewest.count} atoms were requested, but there are only {len(fewest.points)} rows", hint="give a smaller -m")
     if not (rule.repeats and "unique" in rule.reads) or request.unique or request.polish:
         return
     if fewest.count > len(fewest.points):

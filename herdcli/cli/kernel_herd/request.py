@@ -161,7 +161,7 @@ def _candidates_for_record(text: str | None) -> str | None:
     return text if text is None or text.partition(":")[0] in MADE else "file"
 
 
-IN_SMALL_BLOCKS = "--block-rows 5000 --embedding exact reads 5,000 rows at a time"
+IN_SMALL_BLOCKS = "use --block-rows 5000 --embedding exact, which read 5,000 rows at a time"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ def load_chains(session: Session, source: str, input_format: str | None) -> Arti
     first, parts = found[0].value, []
     for artifact in found[1:]:
         if (artifact.value.feature_names, artifact.value.X.shape[1]) != (first.feature_names, first.X.shape[1]):
-            raise DataError(f"has other columns than {found[0].name}", where=artifact.name, hint="give the chains of one model")
+            raise DataError(f"has other columns than {found[0].name}", where=artifact.name, hint="give files of chains from the same model")
     for path, artifact in zip(paths, found, strict=True):
         parts.append((artifact.value, _chain_numbers(path, artifact.value)))
     if all(number is None or len(np.unique(number)) == 1 for _, number in parts):

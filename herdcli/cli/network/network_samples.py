@@ -26,7 +26,7 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
 
     network: Network = with_observed_marginals(fitted.value, {})
     if fitted.value.stored_marginals():
-        raise BadUsage("a network with observed marginals cannot be sampled", hint="herd ups-infer computes its marginals")
+        raise BadUsage("a network with observed marginals cannot be sampled", hint="compute its marginals: herd ups-infer")
     if request.means:
         session.warn_of_ignored_option("means", "with a network, whose rows are states")
     names = [network.name(i) for i in range(network.listed_count)]
@@ -58,7 +58,7 @@ def _note_lost_state_names(session: Session, recoding: Recoding) -> None:
                 message = (
                     f"{form} cannot hold state names, and the index {place} of state '{level}' of '{name}' is the name of another state"
                 )
-                raise BadUsage(message, hint="csv, hdf5 and parquet have them")
+                raise BadUsage(message, hint="use --format csv, hdf5 or parquet, which keep names")
     session.console.note(f"{form} has no names of states, so their indices are written; csv, hdf5 and parquet keep the names")
 
 
@@ -95,7 +95,7 @@ def _known_states_by_row(session: Session, network: Network, names: list[str], m
     from herdcli.markov.model.network import require_state
 
     if mask is not None:
-        raise BadUsage("--mask is for models with real or binary rows", hint="leave cells of --given empty")
+        raise BadUsage("--mask is for models with real or binary rows", hint="leave out --mask, and leave the cells to draw empty in --given")
     data = session.load(str(given), "given", kinds={"dataset"}, missing=True)
     X = data.value.X.toarray() if data.value.is_sparse else np.asarray(data.value.X)
     titles = data.value.feature_names or [f"x{i}" for i in range(X.shape[1])]

@@ -44,7 +44,7 @@ def command(session: Session, request: Request) -> None:
     from herdcli.cli.nherd_train import runs, text_documents
 
     if request.parts == 1 or request.verify:
-        shards.refuse_shards(session, "--parts P makes parts of a data set's rows")
+        shards.refuse_shards(session, "divide the rows of a data set with --parts P")
     if request.verify:
         runs.verify_updates(request.seed)
     elif request.parts > 1:

@@ -39,7 +39,8 @@ def learn_in_parts(session: Session, request: Request) -> None:
     outputs.check_artifact_output(session, "classifier")
     if request.rounds > 1 and session.shard is not None:
         raise BadUsage(
-            "--rounds needs all parts in each round, but a shard has only some", hint="--cluster WHERE keeps the parts with workers"
+            "--rounds needs all parts in each round, but a shard has only some",
+            hint="use --cluster WHERE instead, which keeps all parts with its workers",
         )
     settings = runs.learning_settings(request, None)
     form, label = request.input_format, request.label
@@ -54,7 +55,8 @@ def learn_in_parts(session: Session, request: Request) -> None:
     ) as given:
         if given.data is None:
             raise BadUsage(
-                "--parts divides the rows of a data set, but text is learned as it arrives", hint="herd convert makes a data set"
+                "--parts divides the rows of a data set, but text is learned as it arrives",
+                hint="make a data set: herd convert TEXT -o FILE.h5",
             )
         try:
             rows, settings = shuffle_if_sorted(
@@ -62,7 +64,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
             )
             if request.coverage is not None and not (rows.split == VALID).any():
                 why = "--coverage with --parts needs validation rows for the calibration, but there are none"
-                raise BadUsage(why, hint="--split .6,.2,.2 draws some")
+                raise BadUsage(why, hint="hold out some rows: --split .6,.2,.2")
             if request.rounds > 1:
                 _learn_in_rounds(session, rows, settings, request, given)
                 return

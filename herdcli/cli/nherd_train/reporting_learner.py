@@ -41,7 +41,7 @@ class ReportingLearner(OnlineLearner):
         if self.source.steps is not None and not state.done:
             self._report_pass(state, _pass_count(state) - 1)
         if self.settings.early_stop and state.passes is not None:
-            self.console.note(f"the weights are those of pass {best_pass(state) + 1}")
+            self.console.note(f"the weights of pass {best_pass(state) + 1} are kept, which had the lowest held-out error")
 
     def _report_pass(self, state: LearnerState, number: int) -> None:
         """Print the error of a pass on held-out examples."""

@@ -195,6 +195,6 @@ class _BoundedSource:
             try:
                 self.session.require_memory(16 * self.count * self.widest, f"a table up to index {self.widest - 1}")
             except HerdError as error:
-                error.hint = "--bits 22 hashes features into a table of 2^22"
+                error.hint = "use --bits 22, which hashes features into a table of 2^22"
                 raise
         return batch

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LABELS = "y"
 COPIED = 36  # bytes per entry that reading and fitting in memory need in addition to the stored ones
-ONE_PASS = "--one-pass reads rows some at a time, for least squares"
+ONE_PASS = "for least squares use --one-pass, which reads some rows at a time"
 SEQUENCE = "sequence"
 LEAST_ROWS = 5  # minimum average number of rows per class
 MOST_CLASSES = 20  # a target with at most this many different whole numbers is read as class names, which a note reports
@@ -109,7 +109,7 @@ def _require_squares(what: str, values: Array, where: str) -> None:
     size = np.abs(values)
     if len(size) and size.max() > LARGEST:
         worst = values[size.argmax()]
-        said = f"{what} has the value {worst:g}, but values above {LARGEST:g} in size are too large for sums of squares"
+        said = f"{what} has the value {worst:g}, but absolute values above {LARGEST:g} are too large for sums of squares"
         raise DataError(said, where=where, hint="rescale it, or remove those rows")
 
 
@@ -413,10 +413,10 @@ def _split_target(data: Dataset, name: str, where: str, *, named: bool) -> tuple
         columns, parts = [*further, *(data.feature_names or [])], name.split(",")
         error = missing_column_error("--target", name, columns, where)
         if len(parts) == 2 and set(parts) <= set(columns):
-            error.hint = f"for numbers of successes and failures, --target {parts[0]} --failures {parts[1]}"
+            error.hint = f"for numbers of successes and failures use --target {parts[0]} --failures {parts[1]}"
         raise error
     if data.y is None:
-        raise DataError("has no target: there is no column 'y'", where=where, hint="--target COLUMN names it")
+        raise DataError("has no target: there is no column 'y'", where=where, hint="name it: --target COLUMN")
     if data.class_names:
         return data.y.astype(np.float64), list(data.class_names), data
     return data.y.astype(np.float64), None, data

@@ -66,7 +66,7 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     algorithm = _make_algorithm(session, run, request)
     fit = session.run(algorithm, label="fitting", memory=f"a perceptron of {run.problem.architecture.parameters} parameters")
     if not np.isfinite(fit.theta).all() or not (np.isfinite(fit.loss) or np.isfinite(fit.losses).any()):
-        raise NotConverged("the loss is not finite", hint="a lower --learning-rate, or --optimizer trust-region")
+        raise NotConverged("the loss is not finite", hint="use a lower --learning-rate, or --optimizer trust-region")
     value = _assemble_perceptron(session, run, fit, request.activation, request.seed)
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     layers = ",".join(map(str, request.hidden or ()))

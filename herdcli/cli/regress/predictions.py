@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from herdcli.regression.perceptron.model import Perceptron
     from herdcli.schema import Array
 
-WANTS = "--want means, or classes where the target has them"
-WANTS_OF_LAYERS = "--want means or features, or classes where the target has them"
+WANTS = "use --want means, or classes if the target has them"
+WANTS_OF_LAYERS = "use --want means or features, or classes if the target has them"
 
 
 def apply_regression(session: Session, fitted: Artifact, request: Request) -> tuple[Dataset, str]:

@@ -35,7 +35,7 @@ def _family_condition(needed: str, option: str = "{option}") -> OneOf:
 
 def _weight_kind_condition(kind: str) -> OneOf:
     """Return the condition for options that already define the meaning of the weights."""
-    refusal = "--weight-kind {weight_kind} does not go with {option}"
+    refusal = "--weight-kind {weight_kind} does not work with {option}"
     return OneOf("weight_kind", None, kind, refusal=refusal, hint="leave out --weight-kind")
 
 
@@ -74,14 +74,14 @@ OF_ONE_PASS = (
         "family",
         *(None, "gaussian"),
         refusal="--one-pass works only with --family gaussian, not {family}",
-        hint="--cluster WHERE distributes the rows over workers",
+        hint="use --cluster WHERE, which distributes the rows over workers",
     ),
     Excludes("trials", "failures", "exposure", "penalty", refusal=SQUARES, hint=OTHER_LOSSES),
     OneOf("weight_kind", None, "precision", "frequency", refusal=SQUARES, hint=OTHER_LOSSES),
     Excludes("gls", refusal="--one-pass keeps only sums, but --gls needs the rows", hint="leave one of them out"),
 )
 OF_HIDDEN = (
-    Excludes("gls", "one_pass", refusal="--hidden and {other} do not go together", hint="leave out one of them"),
+    Excludes("gls", "one_pass", refusal="--hidden and {other} exclude each other", hint="leave out one of them"),
     Excludes("l1", "penalty", refusal="--hidden does not work with {other}", hint="use --l2 0.001"),
     Excludes("dispersion", refusal="{other} concerns standard errors, which --hidden does not compute", hint="leave out {other}"),
 )

@@ -37,9 +37,11 @@ def check_output(session: Session, request: Request) -> None:
     """Raise an error for an output that cannot be written, before any work is done."""
     if request.hidden:
         if _table_format(session) is not None:
-            raise BadUsage(f"{session.output}: a perceptron (--hidden) has no table of coefficients to write", hint="-o FILE.h5")
+            raise BadUsage(
+                f"{session.output}: a perceptron (--hidden) has no table of coefficients to write", hint="write HDF5: -o FILE.h5"
+            )
         if session.cluster is not None:
-            raise BadUsage("--hidden and --cluster do not go together", hint="leave out --cluster")
+            raise BadUsage("--hidden and --cluster exclude each other", hint="leave out --cluster")
         outputs.check_artifact_output(session, "perceptron")
     elif _table_format(session) is None or session.shard is not None:
         outputs.check_artifact_output(session, "regression")
@@ -87,7 +89,9 @@ def fit_regression(session: Session, inputs: RegressionInputs, request: Request)
     algorithm = make_large_problem_descent(problem, initial_coefficients(problem, session.map), request.iterations, session.map, source)
     curvature = f"the curvature of {outputs_of} × {inputs.X.shape[1] + 1} coefficients"
     if isinstance(algorithm, TrustRegion) and not problem.l2:
-        session.require_memory(algorithm.memory(), curvature, "--l2 0.001 fits without the curvature, and gives no standard errors")
+        session.require_memory(
+            algorithm.memory(), curvature, "use --l2 0.001, which needs no curvature matrix and gives no standard errors"
+        )
     fit = session.run(
         algorithm,
         label="fitting",
@@ -166,7 +170,7 @@ def choose_family(session: Session, inputs: RegressionInputs, request: Request) 
     chosen = "gaussian" if request.gls else request.family or OF_FORM.get(inputs.form)
     if count == 1:
         only = f"every row has the target '{(inputs.classes or [''])[0]}', so there is nothing to predict"
-        raise DataError(only, where=inputs.history.name, hint="--target COLUMN names another column")
+        raise DataError(only, where=inputs.history.name, hint="name another column: --target COLUMN")
     if chosen is None:
         two = inputs.classes is None and bool(np.isin(inputs.y, (0, 1)).all())
         counted = not (two or count) and len(np.unique(inputs.y)) <= MOST_CLASSES and count_detection.look_like_counts(inputs.y)
@@ -227,7 +231,7 @@ def _note_possible_counts(session: Session, inputs: RegressionInputs, weight_kin
 def constant_target_error(value: str, where: str) -> DataError:
     """Return the error for a target that is equal in all training rows."""
     only = f"every training row has the target '{value}', so there is nothing to predict"
-    return DataError(only, where=where, hint="--target COLUMN names another column")
+    return DataError(only, where=where, hint="name another column: --target COLUMN")
 
 
 def require_varying_target(session: Session, inputs: RegressionInputs, distribution: Family) -> None:
@@ -268,7 +272,7 @@ def warn_of_result(session: Session, value: GeneralisedLinear, on_nonconvergence
     names = _combined_column_names(session, value)
     if names:
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        session.console.warn(f"{len(names)} columns are constant or combinations of others and get no standard errors: {listed}")
+        session.console.warn(f"{len(names)} columns are constant or linear combinations of others and get no standard errors: {listed}")
     names = value.unbounded_coefficient_names()
     if value.separated and (not names or len(names) == value.standard_error.size):
         message = "the classes can be separated without error: coefficients grow without bound and have no standard errors"
@@ -302,7 +306,7 @@ def _combined_column_names(session: Session, value: GeneralisedLinear) -> list[s
 def _finite_estimate_hint(value: GeneralisedLinear) -> str:
     """Return the hint that names the options that give finite estimates."""
     firth = "--penalty firth or " if value.family in FIRTH else ""
-    return f"{firth}--l2 1e-3 gives finite ones"
+    return f"use {firth}--l2 1e-3, which gives finite estimates"
 
 
 def _separated_base_levels(session: Session, value: GeneralisedLinear) -> str:
@@ -317,4 +321,4 @@ def _separated_base_levels(session: Session, value: GeneralisedLinear) -> str:
         levels = [hit for name, hit in endless.items() if name.startswith(f"{column}=")]
         if endless["intercept"] and levels and all(levels):
             found.append(f"{column}={base}")
-    return f" (the rows of the base level {', '.join(found)} say so)" if found else ""
+    return f" (the rows of the base level {', '.join(found)} show this)" if found else ""

@@ -92,7 +92,9 @@ def _trials_or_exposures(
     if column is None:
         if response.weight is None:
             kind = option.removeprefix("--")
-            raise DataError(f"has no weights for --weight-kind {kind}", where=where, hint=f"{option} COLUMN, or --weights COLUMN")
+            raise DataError(
+                f"has no weights for --weight-kind {kind}", where=where, hint=f"name their column: {option} COLUMN, or --weights COLUMN"
+            )
         return response.weight, data, "weight"
     if response.weight is not None:
         raise DataError(

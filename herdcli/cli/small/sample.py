@@ -121,7 +121,10 @@ def sample_rbm(session: Session, fitted: Artifact, request: Request) -> tuple[Da
 
     *below, top = model_layers(fitted.value)
     if unit_family([*below, top][0].visible_units).multinomial:
-        raise BadUsage("cannot sample from a model of words: it has no distribution of row lengths", hint="herd apply --want features")
+        raise BadUsage(
+            "cannot sample from a model of words: it has no distribution of row lengths",
+            hint="for its hidden units use: herd apply --want features",
+        )
     models, lower = tuple(top.harmoniums()), tuple(layer.harmonium() for layer in reversed(below))
     for h in models:
         require_normalisable(h)

@@ -40,7 +40,10 @@ def command(session: Session, request: Request) -> None:
     from herdcli.artifacts.sealed import sealing
 
     if "-" in request.sources:
-        raise BadUsage("files are sealed in place, which stdin cannot be", hint="herd seal FILE; ./- is a file that is called -")
+        raise BadUsage(
+            "stdin cannot be sealed, because the checksum is written into the file",
+            hint="name a file: herd seal FILE; ./- is a file that is called -",
+        )
     for path in request.sources:
         sealing.write_new_seal(path)
         session.console.detail(f"{path}: sealed")

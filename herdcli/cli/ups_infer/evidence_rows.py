@@ -86,7 +86,7 @@ def _remove_common_evidence(rows: Array, variables: list[int], full: Network, ev
             if differing.size:
                 row, state = int(differing[0]), int(rows[differing[0], column])
                 message = f"row {row} gives {full.name(i)} the state {state}, --evidence the state {evidence[i]}"
-                raise DataError(message, where=where, hint="leave it out of one of the two")
+                raise DataError(message, where=where, hint="leave the variable out of one of the two")
             made[:, column] = -1
     return made
 

@@ -31,7 +31,9 @@ def condition_network(session: Session, full: Network, request: Request) -> tupl
     for i, p in given.items():
         network.validate_marginal(full, i, p)
     if both := sorted(evidence.keys() & (stored | given).keys()):
-        raise BadUsage(f"{full.name(both[0])} has evidence and an observed marginal", hint="--ignore-observed leaves the stored ones out")
+        raise BadUsage(
+            f"{full.name(both[0])} has evidence and an observed marginal", hint="leave the stored marginals out: --ignore-observed"
+        )
     weighed = network.with_likelihoods(full, dict(_parse_assignments(full, request.likelihood, "--soft-evidence")))
     return network.condition_network(network.with_observed_marginals(weighed, stored | given), evidence), evidence
 
@@ -118,6 +120,6 @@ def _parse_assignments(network: Network, texts: tuple[str, ...], option: str) ->
         if len(numbers) != network.cardinality[i] or not equals:
             raise DataError(f"{option} '{text}' has {len(numbers)} values, but {network.name(i)} has {network.cardinality[i]} states")
         if i in seen:
-            raise BadUsage(f"{option} names {network.name(i)} twice", hint=f"one {option} for each variable")
+            raise BadUsage(f"{option} names {network.name(i)} twice", hint=f"give each variable only one {option}")
         seen.add(i)
         yield i, numbers

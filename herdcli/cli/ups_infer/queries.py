@@ -94,7 +94,7 @@ def _query_variables(full: Network, query: Query, evidence: dict[int, int]) -> l
         if i in found[:k]:
             raise BadUsage(f"--query {query.kind} names {full.name(i)} twice")
         if i in evidence and query.kind != "joint":
-            raise BadUsage(f"--query {query.kind} names {full.name(i)}, which is in the evidence")
+            raise BadUsage(f"--query {query.kind} names {full.name(i)}, which the evidence already fixes")
     return found
 
 
@@ -297,7 +297,8 @@ def _approximate_most_probable_states(session: Session, network: Network, reques
         return replace(fixed, iterations=found.iterations)
     search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised_tables(state), state.states, effort, room)
     session.console.note(
-        f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, because max-product leaves a gap"
+        f"auto: branch and bound with mini-buckets of 2^{math.log2(search.cells):.0f} cells, because max-product leaves a gap between "
+        "its bounds"
     )
     x, value, upper = session.run(search, label="branch and bound", follows=True)
     constant = work.inner.constant
@@ -517,7 +518,7 @@ def _drop_noisy_max_cells(
     dividing = [a for a in range(full.factor_count) if max(full.factor_scope(a)) >= full.listed_count]
     kept = np.flatnonzero(~np.isin(sensitivity.factor, dividing))
     ends = {full.name(scope[-1]) for scope in map(full.factor_scope, dividing) if scope[-1] < full.listed_count}
-    session.console.note(f"without the parameters of the large noisy-max of {', '.join(sorted(ends))}")
+    session.console.note(f"left out the parameters of the large noisy-max of {', '.join(sorted(ends))}")
     numbers = {name: getattr(sensitivity, name)[kept] for name in ("factor", "cell", "value", "derivative")}
     return replace(sensitivity, **numbers), {name: [column[k] for k in kept.tolist()] for name, column in words.items()}
 

@@ -355,7 +355,7 @@ class Request:
         states = tuple(text for text in typed if "=" in text and not Path(text).exists())
         files = [text for text in typed if text not in states]
         if len(files) > 1:
-            raise BadUsage(f"--evidence names two files, {files[0]} and {files[1]}", hint="one file, and NAME=STATE as often as you like")
+            raise BadUsage(f"--evidence names two files, {files[0]} and {files[1]}", hint="give one file; NAME=STATE may be repeated")
         return replace(self, evidence=files[0] if files else None, evidence_states=states)
 
     @property

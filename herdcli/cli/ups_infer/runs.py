@@ -58,7 +58,7 @@ def _infer_shard(
     network, evidence = network_and_evidence
     restarts = request.restarts if settings.algorithm in algorithms_reading_option("restarts") else 0
     if not restarts:
-        shards.refuse_shards(session, "--restarts makes several starts, --evidence-rows blocks of rows")
+        shards.refuse_shards(session, "use --restarts, which makes several starts, or --evidence-rows, whose rows are divided into blocks")
     units = shards.unit_numbers_of_run(session, restarts + 1, "starts")
     inferred = _run_starts(session, network, settings, units) if restarts else [_infer_with_settings(session, network, settings)]
     nodes_only = request.output_marginals == "nodes"

@@ -112,7 +112,7 @@ def precision_roots(covariance: Array) -> Array:
     for k, one in enumerate(covariance):  # LAPACK itself: SciPy's checks take longer than factorising a small matrix
         root, wrong = dpotrf(one, lower=1, clean=1) if np.isfinite(one).all() else (one, 1)
         if wrong:
-            raise Diverged(f"the covariance of component {k} is singular", hint="a --floor above 0, or fewer --components")
+            raise Diverged(f"the covariance of component {k} is singular", hint="use a --floor above 0, or fewer --components")
         found[k] = dtrtrs(root, identity, lower=1)[0]
     return found
 

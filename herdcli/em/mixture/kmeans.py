@@ -261,7 +261,7 @@ def prepare_kmeans(
     found = row_moments(source, map)
     if found.missing:
         message = f"{found.missing} values are missing, which k-means cannot use"
-        raise DataError(message, hint="--model gmm --covariance spherical can")
+        raise DataError(message, hint="use --model gmm --covariance spherical, which handles missing values")
     if found.rows < clusters:
         raise DataError(f"{found.rows} rows are too few for {clusters} clusters", hint=f"use --components {found.rows} or fewer")
     if start_centres is not None and start_centres.shape != (clusters, len(found.mean)):

@@ -177,7 +177,7 @@ class Categorical:
     @classmethod
     def from_table(cls, X: Array, floor: float | None, names: list[str] | None) -> Categorical:
         """Return the family for the symbols of a table (n, D).  Raises DataError for values that are not whole numbers."""
-        hint = "--emission gaussian takes any numbers"
+        hint = "for real numbers use --emission gaussian"
         require_emittable(X, lambda part: part == np.round(part), "and symbols are whole numbers", hint, names)
         found, own = np.zeros(0), [np.zeros(0)] * X.shape[1]
         for start in range(0, len(X), BLOCK):
@@ -185,7 +185,7 @@ class Categorical:
             own = [np.union1d(known, column[~np.isnan(column)]) for known, column in zip(own, part.T, strict=True)]
             found = np.unique(np.concatenate([found, *own]))
             if len(found) > MOST_SYMBOLS:
-                raise DataError(f"has more than {MOST_SYMBOLS} different symbols", hint="--emission poisson or gaussian takes numbers")
+                raise DataError(f"has more than {MOST_SYMBOLS} different symbols", hint="for numbers use --emission poisson or gaussian")
         seen = tuple(len(known) for known in own)
         return cls(found.astype(np.int64), X.shape[1], FLOOR if floor is None else floor, seen=seen)
 
@@ -306,7 +306,7 @@ class MeanEmission:
     @classmethod
     def from_table(cls, name: str, X: Array, floor: float | None, names: list[str] | None) -> MeanEmission:
         """Return the family for a table (n, D).  Raises DataError for values that the family cannot emit."""
-        hint = "--emission gaussian takes any numbers"
+        hint = "for real numbers use --emission gaussian"
         if name == "poisson":
             require_emittable(X, lambda part: (part == np.round(part)) & (part >= 0), "and counts are whole numbers from 0", hint, names)
         else:

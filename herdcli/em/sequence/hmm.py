@@ -67,7 +67,7 @@ def chain_structure(name: str, states: int, mask: Array | None = None) -> ChainS
         return ChainStructure(np.ones(states, dtype=bool), np.abs(ahead) <= reach)
     if name != "full":
         raise BadUsage(
-            f"'{name}' is not a transition structure", hint="full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
+            f"'{name}' is not a transition structure", hint="use full, left-to-right, left-to-right:1, banded:2, or a file with a mask"
         )
     return ChainStructure(np.ones(states, dtype=bool), np.ones((states, states), dtype=bool))
 
@@ -257,7 +257,7 @@ def impossible_row_error(error: forward_backward.ImpossibleRow, block: SequenceB
     s = int(np.searchsorted(block.offsets, error.row, side="right")) - 1
     name = f" of sequence {block.names[s]}" if block.names else ""
     message = f"row {block.chosen[error.row]} (step {error.row - block.offsets[s]}{name}) is impossible in every state that can be reached"
-    return DataError(message, hint="keep every value possible: a --floor above 0, or --transitions full")
+    return DataError(message, hint="use a --floor above 0, or --transitions full, so that no row is impossible")
 
 
 def emission_family(

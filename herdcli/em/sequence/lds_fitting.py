@@ -235,7 +235,7 @@ def _add_size_criterion(prepared: PreparedDynamicsFit, map: Map) -> PreparedDyna
         return prepared
     valid = prepared.rows.valid
     if prepared.asked.criterion == "valid" and valid is None:
-        raise DataError("has no rows in split 1, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
+        raise DataError("has no validation rows, which --criterion valid needs", hint="use --split .6,.2,.2, or --criterion bic")
 
     def score(size: int, fit: EMFit) -> float:
         value = prepared.artifact_from_fit(fit)

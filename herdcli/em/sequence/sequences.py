@@ -262,7 +262,7 @@ def _split_by_row_column(sequences: Sequences, row_splits: Array) -> dict[int, S
         if (np.diff(own.astype(np.int64)) < 0).any():
             raise DataError(
                 "training, validation and test rows of a single sequence must follow each other in time",
-                hint="--split .6,.2,.2 makes a new split",
+                hint="make a new split: --split .6,.2,.2",
             )
         return {part: _keep_rows(sequences, own == part) for part in PARTS if (own == part).any()}
     if len(differs):
@@ -270,7 +270,7 @@ def _split_by_row_column(sequences: Sequences, row_splits: Array) -> dict[int, S
         name = (sequences.names or [""])[at]
         raise DataError(
             f"sequence {name} has rows of splits {first[at]} and {own[differs[0]]}",
-            hint="--split .6,.2,.2 draws whole sequences",
+            hint="split whole sequences: --split .6,.2,.2",
         )
     return {part: select_sequences(sequences, np.flatnonzero(first == part)) for part in PARTS if (first == part).any()}
 
@@ -347,13 +347,13 @@ def parse_split_parts(text: str | None) -> tuple[float, ...] | Fold | None:
         return None
     if fold := parse_fold(text):
         return fold
-    hint = "three fractions, .6,.2,.2, three numbers of sequences, 60,20,20, or a fold, 1/5"
+    hint = "give three fractions (.6,.2,.2), three numbers of sequences (60,20,20) or a fold (1/5)"
     try:
         parts = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise BadUsage(f"'{text}' is not a split", where="--split", hint=hint) from None
+        raise BadUsage(f"'{text}' does not describe a split", where="--split", hint=hint) from None
     fractions = all(part <= 1 for part in parts) and sum(parts) <= 1 + 1e-9
     whole = fractions or all(part == round(part) for part in parts)
     if len(parts) != 3 or not all(0 <= part < np.inf for part in parts) or not parts[0] or not whole:
-        raise BadUsage(f"'{text}' is not a split", where="--split", hint=hint)
+        raise BadUsage(f"'{text}' does not describe a split", where="--split", hint=hint)
     return parts

@@ -135,7 +135,7 @@ def metrics(
                           for models of the same rows whose whitenings differ only by a rotation.
     log_likelihood        nats per held-out whitened row, for square models whose outputs have their own densities.
     objective, acceptance the last values of the trace.
-    rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats a row.
+    rise                  of --posterior gaussian: the most that the free energy rose in a half-step, nats per row.
     """
     held = evaluate_heldout_filters(value, map)
     value = value.model if isinstance(value, EvaluatedFilters) else value

@@ -430,7 +430,7 @@ def unreliable_log_z_message(row: Mapping[str, Any]) -> str | None:
 
 def worse_than_independent_message(row: Mapping[str, Any]) -> str:
     """Return a message about a model that explains held-out rows worse than independent columns, with both in nats per row."""
-    against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats a row"
+    against = f"{row['log_likelihood']:.2f} against {row['independent']:.2f} nats per row"
     more = "or take more --gibbs-steps" if "perplexity" in row else "take more --gibbs-steps, or --algorithm pt"
     return f"the model explains held-out rows worse than independent columns do ({against}): lower --learning-rate, {more}"
 

@@ -60,7 +60,9 @@ def trace(value: Classifier, settings: EvaluationSettings, *, map: Map = map) ->
     numbers, found = value.settings.task == "regression", value.forgetting
     error = np.sqrt(value.progress.loss) if numbers else value.progress.error
     if not len(error):
-        raise DataError("there is no trace, because the model was merged from shards", hint="run herd plot trace with each shard")
+        raise DataError(
+            "there is no trace, because the model was merged from shards", hint="plot each shard: herd eval SHARD --plot trace FILE.png"
+        )
     what = "root mean square error" if numbers else "error"
     lines = {f"{what} so far": (value.progress.examples, error)}
     if found is not None:

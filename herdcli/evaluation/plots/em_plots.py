@@ -186,7 +186,7 @@ def ledger(value: FittedArtifact, settings: EvaluationSettings, *, map: Map = ma
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(steps, book.free_energy, "-", lw=1.2, label="free energy")
     upper.plot(steps, book.free_energy - book.kl, "--", lw=1, color=plot_style.COLOURS[1], label="free energy − KL")
-    upper.set_ylabel("nats a row")
+    upper.set_ylabel("nats per row")
     upper.set_title(f"free energy over {len(steps) // 2} iterations, and its divergence from the log-likelihood")
     upper.legend()
     shown = np.where(book.kl > 0, book.kl, np.nan)

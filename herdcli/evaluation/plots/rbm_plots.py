@@ -128,7 +128,7 @@ def validation(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> p
     lines = {name: (found.validated, found.log_likelihood[:, m]) for m, name in enumerate(labels)}
     if value.count == 1 and np.isfinite(found.pseudo_likelihood).any():
         lines["pseudo-likelihood"] = (found.validated, found.pseudo_likelihood[:, 0])
-    return plot_list.curve_plot(lines, x="epoch", y="nats a validation row", title="likelihood of validation rows by epoch")
+    return plot_list.curve_plot(lines, x="epoch", y="nats per validation row", title="likelihood of validation rows by epoch")
 
 
 def told(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
@@ -152,5 +152,5 @@ def tracked(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot
         shown, labels = found.tracked_training if held is None else held, value.classes or [str(m) for m in range(value.count)]
         columns = {name: shown[:, m] for m, name in enumerate(labels)}
     lines = {name: (np.flatnonzero(np.isfinite(column)) + 1, column[np.isfinite(column)]) for name, column in columns.items()}
-    y = "nats a row" if value.count == 1 else f"nats a {'training' if held is None else 'validation'} row"
+    y = "nats per row" if value.count == 1 else f"nats per {'training' if held is None else 'validation'} row"
     return plot_list.curve_plot(lines, x="epoch", y=y, title="log-likelihood tracked along the updates")

@@ -45,7 +45,7 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
     return plot_list.curve_plot(
         {"validation rows": (found.validated, found.valid)},
         x="epoch",
-        y="nats a validation row",
+        y="nats per validation row",
         title="likelihood of validation rows by epoch",
     )
 

@@ -49,7 +49,7 @@ def make_inference_method(network: Network, settings: InferenceSettings, map: Ma
     """
     entry = TABLE.get(settings.algorithm)
     if entry is None:
-        raise BadUsage(f"unknown algorithm '{settings.algorithm}'", hint=f"one of {', '.join(TABLE)}")
+        raise BadUsage(f"unknown algorithm '{settings.algorithm}'", hint=f"use one of {', '.join(TABLE)}")
     if network.stored_marginals() and entry.observed == "refused":
         others = ", ".join(sorted(algorithms_using_marginals("used") + algorithms_using_marginals("needed")))
         raise BadUsage(

@@ -31,10 +31,10 @@ def _parse_json_pairs(text: str) -> list[tuple[str, str]]:
     try:
         found = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str)
     except (RecursionError, ValueError) as error:
-        raise DataError(f"is not valid JSON: {error}", hint='expected: {"NAME": "STATE", …}') from None
+        raise DataError(f"is not valid JSON: {error}", hint='write {"NAME": "STATE", …}') from None
     for name, state in found:
         if not isinstance(state, str | bool):
-            raise DataError(f"the state of variable '{name[:40]}' is neither text nor a number", hint='expected: {"NAME": "STATE", …}')
+            raise DataError(f"the state of variable '{name[:40]}' is neither text nor a number", hint='write {"NAME": "STATE", …}')
     return [(name, str(state)) for name, state in found]
 
 

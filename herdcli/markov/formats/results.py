@@ -45,7 +45,7 @@ def read_mar(text: str) -> list[Array]:
     """Read the marginals of a .MAR file; a line with the number of cases (1) may precede them."""
     words = WordStream(text)
     if words.next("MAR") != "MAR":
-        raise DataError("line 1: is not a UAI result file of marginals, which begins with MAR")
+        raise DataError("line 1: a UAI result file with marginals begins with MAR, but this file does not")
     lines = [line.split() for line in text.splitlines() if line.split()]
     if len(lines) > 2 and lines[1] == ["1"]:
         words.next("the number of cases")

@@ -20,7 +20,7 @@ from herdcli.markov.model.variable_names import VariableNaming
 from herdcli.records import JsonValue
 from herdcli.schema import Array
 
-HINT = "expected: a list of objects with 'scope' and 'marginal', or 'scope', 'features' and 'expectations'"
+HINT = "write a list of objects with 'scope' and 'marginal', or 'scope', 'features' and 'expectations'"
 
 
 def read_moments(text: str) -> LearningProblem:

@@ -33,7 +33,7 @@ class InductionState:
     step: int
     ended: bool
     pairs: Array = array("m 2", "variables that were joined", kind="i")
-    gains: Array = array("m", "gain of each pair, nats a row", kind="f")
+    gains: Array = array("m", "gain of each pair, nats per row", kind="f")
 
 
 @dataclass(frozen=True)

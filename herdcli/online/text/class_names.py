@@ -73,7 +73,7 @@ class ClassNameEncoder:
             raise DataError(what, where=where, hint="begin each line with the class alone, or declare such names: --classes A,B,…")
         if len(self.names) > self.most:
             what = f"{len(self.names)} different labels exceed the {self.most} allowed"
-            raise DataError(what, where=where, hint="--max-classes N allows more")
+            raise DataError(what, where=where, hint="allow more: --max-classes N")
         if len(self.names) < 2:
             what = f"all of the first examples have the label {self.names[0]}" if self.names else "the first examples have no label"
             raise DataError(what, where=where, hint="declare all classes: --classes A,B,…")

@@ -51,10 +51,10 @@ class LabelSetEncoder:
     def _add_name(self, name: str, where: str) -> int:
         if self.fixed:
             raise DataError(
-                f"label {name} was not declared with --classes", where=where, hint="name all labels in --classes, or leave it out"
+                f"label {name} was not declared with --classes", where=where, hint="name all labels in --classes, or leave out --classes"
             )
         if len(self.names) == self.most:
-            raise DataError(f"there are more than {self.most} different labels", where=where, hint="--max-classes N allows more")
+            raise DataError(f"there are more than {self.most} different labels", where=where, hint="allow more: --max-classes N")
         self._place[name] = len(self.names)
         self.names.append(name)
         return self._place[name]

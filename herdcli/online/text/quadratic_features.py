@@ -21,7 +21,7 @@ from herdcli.fast.numpy_online_pairs import PRIME, Rows, places
 from herdcli.online.example_blocks import ExampleBlock
 
 ALL = "::"
-NAMESPACES = "Vowpal Wabbit text has them: label |user age:3 |page sport"
+NAMESPACES = "use Vowpal Wabbit text, which has namespaces: label |user age:3 |page sport"
 ENTRIES = 1 << 17  # entries of an expanded block; more only if one example has more
 _PAIR = re.compile(r"[!-9;-{}~]{2}")  # printable characters except the colon and the bar
 _BEGINNING = re.compile(rb"\|([^|\s:]?)")

@@ -48,7 +48,7 @@ def closed_form_embedding(kernel: Kernel, target: Target) -> Embedding:
     found = _simple_kernel_embedding(kernel, target)
     if found is None:
         message = f"no closed form is known for the kernel {kernel.text()} with target {target.name}"
-        raise BadUsage(message, hint=f"known: {KNOWN}; or draw rows from the target and use --distribution rows")
+        raise BadUsage(message, hint=f"use one of the known pairs ({KNOWN}), or draw rows from the target and use --distribution rows")
     return found
 
 

@@ -135,6 +135,6 @@ def max_distinct_atoms(n: int, count: int) -> int:
 def load_rule(name: str) -> Rule:
     """Return the rule of a name.  Raises BadUsage for names that are not in the table."""
     if name not in TABLE:
-        raise BadUsage(f"unknown rule '{name}'", hint=f"one of {', '.join(TABLE)}")
+        raise BadUsage(f"unknown rule '{name}'", hint=f"use one of {', '.join(TABLE)}")
     found: Rule = instantiate_class(TABLE[name].path, Rule, name)
     return found

@@ -101,7 +101,7 @@ class LearningProblem:
         for index, selected in enumerate(self.rows):
             where, shape = f"rows of model {index}", selected.shape
             if len(shape) != 2 or shape[1] != self.rows[0].shape[1] or shape[1] == 0:
-                raise DataError(f"the shape is {shape}, but must be (n, {self.rows[0].shape[-1]})", where=where)
+                raise DataError(f"the array has the shape {shape}, but must have (n, {self.rows[0].shape[-1]})", where=where)
             if shape[0] == 0:
                 raise DataError("there are no rows", where=where)
             try:

@@ -22,7 +22,7 @@ class RecurrentLearningCurves:
 
     reconstruction: Array = array("E", "mean squared reconstruction error per visible unit in every epoch; NaN after a stop", kind="f")
     validated: Array | None = array("V", "epochs after which held-out sequences were looked at", kind="iu", optional=True)
-    valid: Array | None = array("V", "nats a row of those, by the figure that was to be high; NaN after a stop", kind="f", optional=True)
+    valid: Array | None = array("V", "nats per row of those, by the figure that was to be high; NaN after a stop", kind="f", optional=True)
 
 
 @dataclass(frozen=True)

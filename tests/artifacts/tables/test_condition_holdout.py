@@ -79,7 +79,7 @@ def test_hold_outs_read_as_they_are_written():
 
 def test_a_hold_out_nobody_fits_is_refused(faces):
     with pytest.raises(
-        DataError, match=r"^--hold-out mood cannot be used: no label has a row that is held out and at least 2 that are not$"
+        DataError, match=r"^--hold-out mood leaves nothing to test: no label has both a held-out row and at least 2 other rows$"
     ):
         apply_holdouts(faces, [parse_holdout("mood=calm,glad,sad,wink")], None, 0)
 

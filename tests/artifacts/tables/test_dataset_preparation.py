@@ -74,7 +74,7 @@ def test_the_data_set_s_own_split_is_the_default() -> None:
 
 @pytest.mark.parametrize("spec", ["", "1", "1,2", "a,b,c", "0.5,0.6,0.7", "1.5,2,3", "-1,1,1", "0,0.5,0.5", "nan,0,0", "1,2,3,4"])
 def test_splits_that_mean_nothing_are_refused(spec: str) -> None:
-    with pytest.raises(BadUsage, match=r"is not a split|neither fractions"):
+    with pytest.raises(BadUsage, match=r"does not describe a split|neither fractions"):
         assign_splits(labelled([9]), spec, 0)
 
 
@@ -119,7 +119,7 @@ def test_one_value_is_on_if_it_is_positive() -> None:
 def test_grey_values_without_a_range_name_the_option() -> None:
     with pytest.raises(BadUsage) as caught:
         binarise(Dataset(X=np.arange(6.0).reshape(2, 3)), None, 0.4)
-    assert caught.value.hint == "the values seen are 0 to 5: --range 0,5"
+    assert caught.value.hint == "declare the lowest and highest possible value; those seen are --range 0,5"
     for threshold in (-0.1, 1.1, float("nan")):
         with pytest.raises(BadUsage, match="not a fraction"):
             binarise(Dataset(X=np.arange(6.0).reshape(2, 3)), threshold, 0.4)

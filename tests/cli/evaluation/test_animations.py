@@ -75,19 +75,19 @@ def test_filters_while_they_are_learned_begin_pale_and_end_with_the_largest_weig
         ("fit-rbm images.h5 --layers 2,2 --plot filters f.gif", "herd fit-rbm: --plot and --layers exclude each other\n"),
         (
             "herd images.h5 --per-class --shard 1/2 --plot animation f.gif",
-            "herd herd: --plot animation draws one run, so it does not go with --shard\nhint: leave out --plot, or --shard\n",
+            "herd herd: --plot animation draws one run, so it does not work with --shard\nhint: leave out --plot, or --shard\n",
         ),
         (
             "herd images.h5 --per-class --cluster local:2 --plot animation f.gif",
-            "herd herd: --plot animation draws one run, so it does not go with --cluster\nhint: leave out --plot, or --cluster\n",
+            "herd herd: --plot animation draws one run, so it does not work with --cluster\nhint: leave out --plot, or --cluster\n",
         ),
         (
             "fit-rbm images.h5 --per-class --shard 1/2 --plot filters f.gif",
-            "herd fit-rbm: --plot filters draws one run, so it does not go with --shard\nhint: leave out --plot, or --shard\n",
+            "herd fit-rbm: --plot filters draws one run, so it does not work with --shard\nhint: leave out --plot, or --shard\n",
         ),
         (
             "fit-rbm images.h5 --per-class --cluster local:2 --plot filters f.gif",
-            "herd fit-rbm: --plot filters draws one run, so it does not go with --cluster\nhint: leave out --plot, or --cluster\n",
+            "herd fit-rbm: --plot filters draws one run, so it does not work with --cluster\nhint: leave out --plot, or --cluster\n",
         ),
         (
             "fit-rbm images.h5 --hidden auto --plot filters f.gif",

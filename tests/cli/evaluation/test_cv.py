@@ -142,7 +142,7 @@ def test_rows_from_stdin_a_file_for_the_table_and_a_requirement(herd, folder):
         (
             ("eval", "t.csv"),
             2,
-            "'eval' is not a command that can be cross-validated\nhint: one of fit-rbm, herd, nherd-train, fit-mrf, ica, em, regress\n",
+            "herd cv cannot cross-validate the command 'eval'\nhint: use one of fit-rbm, herd, nherd-train, fit-mrf, ica, em, regress\n",
         ),
         (("em", "t.csv", "--split", "1/2"), 2, "--split is not allowed in herd cv em\nhint: leave it out\n"),
         (("em", "t.csv", "-o", "x"), 2, "--output is not allowed in herd cv em\nhint: herd cv -o FILE em …\n"),

@@ -75,7 +75,8 @@ NOTHING_TO_DEAL = {
     ),
     "fit-mrf --algorithm bayes": (
         "--cluster distributes the parts of a run, but this run has only one part",
-        "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more",
+        "shards and workers exchange only counts of rows, which do not suffice for --moments, --feature-clusters, --structure l1, "
+        "--algorithm bayes and sampled gradients",
     ),
 }
 
@@ -89,10 +90,13 @@ def test_algorithms_without_rounds_over_rows_have_no_workers(herd, digits, line)
 
 
 WITHOUT_SHARDS = {
-    "em": ("every iteration needs all rows, so the run cannot be divided into shards", "--cluster WHERE distributes the rows over workers"),
+    "em": (
+        "every iteration needs all rows, so the run cannot be divided into shards",
+        "use --cluster WHERE, which distributes the rows over workers",
+    ),
     "ica": (
         "every iteration needs all rows, so the run cannot be divided into shards",
-        "--cluster WHERE distributes the rows over workers; --shard works with --one-pass",
+        "use --cluster WHERE, which distributes the rows over workers; --shard works with --one-pass",
     ),
 }
 

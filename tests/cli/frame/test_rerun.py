@@ -213,8 +213,8 @@ def records(file: h5py.File) -> list[dict]:
             lambda file: file.attrs.__setitem__("provenance", "[]"),
             65,
             "",
-            "herd check: out.h5: has no history, so it cannot be made again\n"
-            "hint: herd convert and the fitting commands write files with one\n",
+            "herd check: out.h5: has no history of the commands that made it, so it cannot be made again\n"
+            "hint: use a file that herd wrote, such as the output of herd convert\n",
         ),
         (
             lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "command": "unmake"}])),
@@ -257,7 +257,7 @@ def test_what_is_found(run: Callable, here: Path, change: Callable, code: int, o
         ("check --rerun --seal-only out.h5", 2, "--rerun and --seal-only exclude each other"),
         ("check --rerun -", 2, "--rerun reads FILE more than once, and stdin can be read only once"),
         ("check --rerun out.h5 --input nowhere.csv", 66, "nowhere.csv: there is no such file"),
-        ("check --rerun real.csv", 65, "real.csv: has no history, so it cannot be made again"),
+        ("check --rerun real.csv", 65, "real.csv: has no history of the commands that made it, so it cannot be made again"),
     ],
 )
 def test_bad_use(run: Callable, here: Path, line: str, code: int, err: str) -> None:

@@ -195,20 +195,20 @@ WRONG = {
     "of none": ([*FIT, "--shard", "0/4"], "Invalid value for '--shard': '0/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
     "beyond the last": ([*FIT, "--shard", "5/4"], "Invalid value for '--shard': '5/4' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
     "a word": ([*FIT, "--shard", "x"], "Invalid value for '--shard': 'x' is not of the form I/N with 1 ≤ I ≤ N, as 2/4"),
-    "one model": (["fit-rbm", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class learns several models, one per label"),
+    "one model": (["fit-rbm", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: use --per-class, which fits one model for each label"),
     "layers": (
         ["fit-rbm", "rows.h5", "--layers", "3,2", "--shard", "1/2"],
-        f"{ONE}\nhint: --per-class learns several models, one per label",
+        f"{ONE}\nhint: use --per-class, which fits one model for each label",
     ),
-    "one run": (["herd", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --per-class herds one run per label"),
-    "no parts": (["nherd-train", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: --parts P makes parts of a data set's rows"),
+    "one run": (["herd", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: use --per-class, which makes one run for each label"),
+    "no parts": (["nherd-train", "rows.h5", "--shard", "1/2"], f"{ONE}\nhint: divide the rows of a data set with --parts P"),
     "no groups": (
         ["kernel-herd", "rows.h5", "-m", "3", "--shard", "1/2"],
-        f"{ONE}\nhint: --by COLUMN makes groups of rows, and --block-rows N blocks of a file's",
+        f"{ONE}\nhint: divide the rows into groups with --by COLUMN, or into blocks of a file with --block-rows N",
     ),
     "one start": (
         ["ups-infer", "grid.h5", "--shard", "1/2"],
-        f"{ONE}\nhint: --restarts makes several starts, --evidence-rows blocks of rows",
+        f"{ONE}\nhint: use --restarts, which makes several starts, or --evidence-rows, whose rows are divided into blocks",
     ),
     "checkpoints of several starts": (
         [*STARTS, "--shard", "1/2", "--checkpoint", "state"],
@@ -217,15 +217,15 @@ WRONG = {
     ),
     "as text": (
         [*STARTS, "--shard", "1/2", "-o", "s.mar"],
-        "s.mar: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
+        "s.mar: a shard can only be written as HDF5\nhint: write HDF5, and let herd merge write the other format",
     ),
     "as a table": (
         [*ATOMS, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
+        "s.csv: a shard can only be written as HDF5\nhint: write HDF5, and let herd merge write the other format",
     ),
     "rows as a table": (
         [*EVIDENCE, "--shard", "1/2", "-o", "s.csv"],
-        "s.csv: a shard can only be written as HDF5\nhint: herd merge joins the shards and writes other formats",
+        "s.csv: a shard can only be written as HDF5\nhint: write HDF5, and let herd merge write the other format",
     ),
 }
 
@@ -282,7 +282,7 @@ def test_shards_that_do_not_fit_together(run, several):
         assert (ended.code, ended.out, ended.err) == (
             65,
             "",
-            f"herd {line[0]}: s2.h5: is only shard 2 of 3 of a run of kind rbm\n{joined}",
+            f"herd {line[0]}: s2.h5: is only shard 2 of 3 of a result of kind rbm\n{joined}",
         )
     ended = run("merge", "s1.h5", "s2.h5", "s3.h5", "--combine", "mean", "-o", "out.h5")
     assert (ended.code, ended.err.splitlines()[0]) == (0, "merge: warning: --combine has no effect with shards")

@@ -252,4 +252,7 @@ def test_pseudo_samples_are_rows_of_the_last_iterations(herd, tmp_path):
     np.testing.assert_array_equal(found, kept > 0)
     ended = herd("sample", "h.h5", "-m", "30", "-o", "x.csv")
     assert ended.code == 2
-    assert ended.err.endswith("h.h5: there are 20 pseudo-samples of each run, not 30\nhint: herd herd --keep-last keeps more\n")
+    assert ended.err.endswith(
+        "h.h5: the file keeps 20 pseudo-samples of each run, fewer than the 30 requested\nhint: keep more of them: herd herd "
+        "--keep-last N\n"
+    )

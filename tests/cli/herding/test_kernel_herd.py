@@ -206,7 +206,7 @@ REFUSED = {
         2,
         "chooses among the rows themselves, so it does not work with --distribution",
     ),
-    "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were asked for, but there are only 150 rows"),
+    "more than rows": (["rows.csv", "-m", 151, "--rule", "support-points"], 65, "151 atoms were requested, but there are only 150 rows"),
     "thinning on": (
         ["rows.csv", "-m", 5, "--rule", "compress++", "--extend", "few.h5"],
         2,

@@ -14,7 +14,7 @@ from herdcli.errors import DataError
 
 LAW = "does not work with a Stein kernel, whose target is the distribution with these scores"
 TAKEN = "hint: herding, line-search, min-norm-point and rpcholesky take others"
-OTHER_BYTES = "hint: without --exact the bytes are those of this kind of machine"
+OTHER_BYTES = "hint: leave out --exact; results may then differ in the last digits between machines"
 EQUAL = "herding, greedy, random, sobol, kernel-thinning, compress++, support-points or facility-location"
 REFUSED = {
     "--rule step": ["--rule step needs step sizes", "hint: use --step constant:0.1, or --step FILE"],

@@ -72,7 +72,7 @@ def test_chains_of_other_models_are_refused(herd, chains):
     refused = herd("kernel-herd", "chain-*.csv", "--thin-by-chain", "-m", "4", "-o", "s.h5")
     assert (refused.code, refused.err.splitlines()[-2:]) == (
         65,
-        ["herd kernel-herd: chain-4.csv: has other columns than chain-10.csv", "hint: give the chains of one model"],
+        ["herd kernel-herd: chain-4.csv: has other columns than chain-10.csv", "hint: give files of chains from the same model"],
     )
 
 

@@ -43,7 +43,7 @@ def test_factors_are_drawn_from_and_principal_components_are_not(rows: Path, run
     assert "sample: 1 row × 2 columns, " in told.err
     assert run("em", rows, "--model", "pca", "--label", "y", "-q", "-o", "p.h5").code == 0
     refused = run("sample", "p.h5", "-o", "no.csv")
-    hint = "hint: herd em --model ppca learns one with the same axes\n"
+    hint = "hint: fit probabilistic PCA, which has the same axes: herd em --model ppca\n"
     assert (refused.code, refused.err) == (2, f"herd sample: cannot sample from pca: it is not a distribution\n{hint}")
 
 

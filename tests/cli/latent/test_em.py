@@ -149,7 +149,10 @@ def test_missing_values_are_conditioned_on_and_filled_in(herd, rows, tmp_path):
         assert np.square(found - truth)[gaps].mean() < np.square(mean - truth)[gaps].mean()
     refused = herd("em", "holes.csv", "--model", "kmeans", "--components", "3")
     assert refused.code == 65
-    assert "values are missing, which k-means cannot use\nhint: --model gmm --covariance spherical can\n" in refused.err
+    assert (
+        "values are missing, which k-means cannot use\nhint: use --model gmm --covariance spherical, which handles missing values\n"
+        in refused.err
+    )
     assert herd("ica", "holes.csv").code == 65  # other commands read no gaps
 
 
@@ -228,7 +231,7 @@ REFUSED = {
     "no labels": (
         ("few.csv", "--per-class"),
         65,
-        "few.csv: no labels 'y', which --per-class needs\nhint: --label COLUMN names the labels of a table\n",
+        "few.csv: there are no labels, which --per-class needs\nhint: name the column of labels: --label COLUMN\n",
     ),
     "a number and classes": (
         ("few.csv", "--per-class", "--components", "2", "--model", "hmm"),
@@ -302,7 +305,7 @@ def test_one_hot_columns_at_their_floors_are_named(herd, tmp_path):
     for count, whose, why in (("3", "their columns", "hardly vary within a component"), ("1", "its column", "depend on each other")):
         ended = herd("em", "t.csv", "--components", count, "-o", "x.h5")
         assert ended.code == 0
-        assert f" of {whose}: the one-hot columns of 'kind' {why}; --categorical none leaves text columns out\n" in ended.err
+        assert f" of {whose}: the one-hot columns of 'kind' {why}; leave text columns out: --categorical none\n" in ended.err
     ended = herd("em", "t.csv", "--components", "3", "--categorical", "none", "-o", "x.h5")
     assert (ended.code, "raised to the floor" in ended.err) == (0, False)
 

@@ -83,7 +83,7 @@ HINT = "hint: herd eval MODEL --data MIXTURES --true-sources SOURCES\n"
             2,
             f"--true-sources and --mixing exclude each other: both define the mixing\n{HINT}",
         ),
-        (["--data", "wide.npz"], 65, "wide.npz: /X has 4 columns, the whitening was fitted to 3\n"),
+        (["--data", "wide.npz"], 65, "wide.npz: /X has 4 columns, but the whitening was fitted to 3\n"),
         (["--data", "early.npz"], 65, "early.npz: has no test rows to evaluate on\n"),
         (["--data", "x.npz", "--true-sources", "short.npz"], 65, "x.npz: the sources have 9 rows, but the mixtures have 300\n"),
         (

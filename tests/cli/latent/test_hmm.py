@@ -216,7 +216,7 @@ def test_messages(herd, rows, tmp_path):
         (("em", "rows.csv", "--model", "hmm", "--emission", "poisson"), 65, "and counts are whole numbers from 0"),
         (("em", "rows.csv", "--model", "hmm", "--criterion", "icl"), 2, "--criterion icl is for mixtures"),
         (("em", "rows.csv", "--model", "hmm", "--sequence", "night"), 2, "has no extra column 'night'"),
-        (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk reads rows, not sequences"),
+        (("em", "rows.csv", "--model", "hmm", "--on-disk"), 2, "--on-disk works with rows, not with sequences"),
         (("em", "rows.csv", "--model", "gmm", "--transitions", "full", "-o", "g.h5"), 0, "--transitions has no effect with --model gmm"),
         (
             ("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"),

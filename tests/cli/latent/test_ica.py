@@ -228,7 +228,7 @@ BAD = [
     (
         ("flat.h5", "--whiten", "centre"),
         65,
-        "flat.h5: rows vary only in 3 of 5 directions, but --whiten centre needs all\nhint: --whiten pca drops the others\n",
+        "flat.h5: rows vary only in 3 of 5 directions, but --whiten centre needs all\nhint: use --whiten pca, which drops the others\n",
     ),
     (
         ("mixed.h5", "--filters", 6),
@@ -238,9 +238,13 @@ BAD = [
     (
         ("mixed.h5", "--algorithm", "equil", "--filters", 6),
         2,
-        "equil samples only from square models, but there are 6 filters for 4 dimensions\nhint: use ebm\n",
+        "--algorithm equil needs as many filters as dimensions, but there are 6 filters for 4 dimensions\nhint: use --algorithm ebm\n",
     ),
-    ((*EBM, "--filters", 3), 2, "3 filters are fewer than the 4 dimensions of the whitened rows\nhint: --components keeps fewer\n"),
+    (
+        (*EBM, "--filters", 3),
+        2,
+        "3 filters are fewer than the 4 dimensions of the whitened rows\nhint: keep fewer dimensions: --components N\n",
+    ),
     ((*EBM, "--gamma", 0.4), 2, "gamma 0.4 is not above ½: the Student density has no finite integral\n"),
     (
         (*EBM, "--topography", "2x2", "--expert", "logistic"),
@@ -288,7 +292,8 @@ BAD = [
     (
         ("mixed.h5", "--algorithm", "infomax", "--rate-schedule", "1e200x30"),
         1,
-        "filters left the finite range at update 18, at 1/256 of the rate\nhint: lower --rate-schedule, or take a larger --batch-size\n",
+        "filters left the finite range at update 18, at 1/256 of the rate\nhint: use lower rates in --rate-schedule, or a larger "
+        "--batch-size\n",
     ),
     (
         ("mixed.h5", "--algorithm", "sparse-coding", "--noise", 0, "--posterior", "laplace"),
@@ -490,7 +495,7 @@ def test_a_collapse_writes_the_last_good_filters_and_ends_with_1(run):
     assert "ica: warning: the last good filters are written\n" in ended.err
     assert ended.err.endswith(
         "herd ica: acceptance collapsed again at update 200, after the leapfrog step had been reset\n"
-        "hint: lower --rate-schedule, or take shorter trajectories (--leapfrog)\n"
+        "hint: use lower rates in --rate-schedule, or shorter trajectories (--leapfrog)\n"
     )
     value = load("a.h5").value
     assert np.isfinite(value.J).all()

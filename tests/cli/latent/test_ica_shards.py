@@ -139,7 +139,7 @@ REFUSED = {
         ["--shard", "1/2"],
         2,
         "--shard: every iteration needs all rows, so the run cannot be divided into shards\n"
-        "hint: --cluster WHERE distributes the rows over workers; --shard works with --one-pass",
+        "hint: use --cluster WHERE, which distributes the rows over workers; --shard works with --one-pass",
     ),
     "rows in time": (
         ["--one-pass", "--algorithm", "sobi"],

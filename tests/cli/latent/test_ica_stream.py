@@ -112,7 +112,7 @@ def test_held_out_rows_are_kept_up_to_a_bound(run, monkeypatch):
         (np.nan, (), "bad.h5: /X has 1 NaN row (first: row 9000)"),
         (np.inf, (), "bad.h5: /X has 1 infinite row (first: row 9000)"),
         (-2.0, ("--log",), "bad.h5: /X has negative values, first in row 9000, but log(1 + x) needs values of 0 or more"),
-        (1e200, (), "bad.h5: /X has the value 1e+200, but values above 1e+100 in size are too large for sums of squares"),
+        (1e200, (), "bad.h5: /X has the value 1e+200, but absolute values above 1e+100 are too large for sums of squares"),
     ],
 )
 def test_rows_that_cannot_be_learned_from_are_named(run, streaming, value, line, message):

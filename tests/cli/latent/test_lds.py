@@ -72,10 +72,10 @@ def test_states_forecasts_gaps_and_new_sequences(herd, nights):
     assert refused.code == 2
     assert refused.err.splitlines()[-2:] == [
         "herd apply: a forecast of 2 steps needs the controls of as many future rows",
-        "hint: append rows with their controls and empty outputs, and --want completed",
+        "hint: append rows with these controls and empty outputs, and use --want completed",
     ]
     drawn = herd("sample", "a.h5", "-m", "3", "--length", "4", "-o", "new.csv")
-    assert "the controls are held at their means" in drawn.err
+    assert "future controls are not known, so their means are used" in drawn.err
     assert [row["sequence"] for row in read(nights / "new.csv")] == [str(s) for s in (0, 1, 2) for _ in range(4)]
 
 
@@ -100,7 +100,7 @@ def test_particles_are_near_the_exact_states(herd, nights):
         (nights / "exact.csv").unlink()
         (nights / "drawn.csv").unlink()
     refused = herd("apply", "a.h5", "nights.csv", "--want", "completed", "--particles", "9")
-    assert (refused.code, "--particles has no meaning with --want completed" in refused.err) == (2, True)
+    assert (refused.code, "--particles does not work with --want completed" in refused.err) == (2, True)
 
 
 def test_one_series_is_cut_in_time_and_judged_given_its_past(herd, tmp_path):

@@ -133,7 +133,7 @@ def test_columns_of_text_with_other_numbers_of_levels_are_named(herd, tmp_path):
     assert ended.code == 65
     assert ended.err.endswith(
         "herd fit-rbm: t.csv: column 'u' has 2 levels, but the softmax:3 unit of this column has 3 states\n"
-        "hint: --visible-units softmax gives each text column a unit with as many states as it has levels\n"
+        "hint: use --visible-units softmax, which gives each text column a unit with as many states as it has levels\n"
     )
     assert herd("fit-rbm", "t.csv", "--visible-units", "softmax:3", "--columns", "v,w", "-o", "m.h5").code == 0
     ended = herd("fit-rbm", "t.csv", "--units", "softmax", "-o", "m.h5")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 RANGE = (
-    "hint: whole numbers: --visible-units poisson; or the values seen are 0 to 6: --range 0,6; "
-    "real numbers: --visible-units gaussian --standardize\n"
+    "hint: for whole numbers use --visible-units poisson; or declare the lowest and highest possible value; those seen are --range 0,6; "
+    "for real numbers use --visible-units gaussian --standardize\n"
 )
 
 # name -> (changes to the arrays of small.h5, further options, what stderr says)
@@ -31,7 +31,7 @@ ARRAYS = {
     "no labels": (
         lambda rows: {"y": None},
         ["--per-class"],
-        "no labels 'y', which --per-class needs\nhint: --label COLUMN names the labels of a table\n",
+        "there are no labels, which --per-class needs\nhint: name the column of labels: --label COLUMN\n",
     ),
     "class without training rows": (
         lambda rows: {"split": np.where(rows["y"] == 1, 2, 0).astype(np.uint8)},

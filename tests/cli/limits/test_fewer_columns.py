@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-HINT = "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file; or raise --max-memory if the machine has it"
+HINT = "make a smaller file: herd convert INPUT --columns NAME,… -o FILE.h5; or raise --max-memory if the machine has it"
 SIZES = {"gls": (200, 800)}  # its covariances take 24 bytes for each pair of rows
 SIZE = (1000, 160)  # rows and columns, 1.3 MB
 REAL = {
@@ -75,7 +75,7 @@ def test_a_refused_conversion_names_what_is_converted_in_parts(herd: Callable, t
     assert herd("convert", tmp_path / "rows.parquet", "-o", tmp_path / "rows.csv").code == 0
     refused = herd("convert", tmp_path / name, "--max-memory", "1M", "-o", tmp_path / "rows.npz")
     in_parts = "only HDF5 and Parquet files with unchanged rows are converted in parts, to HDF5, Parquet or CSV"
-    fewer = "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file"  # which the test above does
+    fewer = "make a smaller file: herd convert INPUT --columns NAME,… -o FILE.h5"  # which the test above does
     assert refused.code == 65
     assert refused.err.endswith(f"hint: {fewer if name == 'rows.parquet' else in_parts}; or {RAISED}\n"), refused.err
 
@@ -110,8 +110,8 @@ BAYES = ["--algorithm", "bayes", "--label", "none", "--structure", "hill-climb",
 @pytest.mark.parametrize(
     ("gaps", "hint", "smaller"),
     [
-        (False, "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file", ["--columns", "x0:x3"]),
-        (True, "--structure chow-liu or a smaller --max-parents makes smaller tables", ["--max-parents", "1"]),
+        (False, "make a smaller file: herd convert INPUT --columns NAME,… -o FILE.h5", ["--columns", "x0:x3"]),
+        (True, "use --structure chow-liu or a smaller --max-parents, which need smaller tables", ["--max-parents", "1"]),
     ],
 )
 def test_a_refused_bayesian_network_names_what_takes_less(

@@ -154,4 +154,4 @@ def test_numbers_that_sums_cannot_hold_are_refused(halves: Callable, run: Callab
     change("1.h5", lambda file: file["parts/0"].attrs.update(rows=np.uint64(2**64 - 1)))
     ended = run("merge", "1.h5", "2.h5", "-o", "out.h5")
     assert ended.code == 65
-    assert ended.err == "herd merge: 1.h5: /parts/0/rows has 18446744073709551615, allowed is at most 2^53 in size\n"
+    assert ended.err == "herd merge: 1.h5: /parts/0/rows has 18446744073709551615, but at most 2^53 is allowed\n"

@@ -67,12 +67,12 @@ def test_less_room_is_fewer_rows_at_a_time_and_the_same_bytes(run, rows, monkeyp
 
 
 WAYS = {
-    "regress": (["--target", "y"], "--one-pass reads rows some at a time, for least squares; or raise"),
+    "regress": (["--target", "y"], "for least squares use --one-pass, which reads some rows at a time; or raise"),
     "regress of counts": (["--target", "y", "--family", "poisson"], "raise"),
-    "ica": (["--algorithm", "infomax"], "--one-pass reads rows some at a time; or raise"),
+    "ica": (["--algorithm", "infomax"], "use --one-pass, which reads some rows at a time; or raise"),
     "ica in time": (["--algorithm", "sobi"], "raise"),
-    "em": ([], "--on-disk reads rows some at a time; or raise"),
-    "kernel-herd": (["-m", "3"], "--block-rows 5000 --embedding exact reads 5,000 rows at a time; or raise"),
+    "em": ([], "use --on-disk, which reads some rows at a time; or raise"),
+    "kernel-herd": (["-m", "3"], "use --block-rows 5000 --embedding exact, which read 5,000 rows at a time; or raise"),
     "kernel-herd of groups": (["-m", "3", "--by", "y"], "raise"),
 }
 

@@ -206,7 +206,7 @@ def test_labels_of_a_factor_graph_that_skip_numbers_are_names(herd, tmp_path):
 def test_what_is_given_twice_is_refused(herd, copies, option):
     ended = herd("ups-infer", "copies.uai", option, "x1=.5,.5", option, "1=.1,.9", "--format", "mar")
     assert (ended.code, ended.out) == (2, b"")
-    assert f"{option} names x1 twice\nhint: one {option} for each variable\n" in ended.err
+    assert f"{option} names x1 twice\nhint: give each variable only one {option}\n" in ended.err
 
 
 @pytest.mark.parametrize("algorithm", ["double-loop", "gbp"])

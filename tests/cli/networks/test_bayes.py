@@ -98,7 +98,7 @@ def test_the_path_of_regressions_is_a_table(herd, tables, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["gaps.csv"], 65, "--algorithm bayes learns from rows with gaps, by EM"),
+        (["gaps.csv"], 65, "or use --algorithm bayes, which handles missing values by EM"),
         (
             ["full.csv", "--network", "hidden.bif"],
             2,

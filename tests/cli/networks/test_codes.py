@@ -116,7 +116,7 @@ def test_many_different_numbers_are_no_codes(herd, tmp_path):
     assert (ended.code, ended.err) == (
         65,
         "herd fit-mrf: t.csv: column 'a' has 98 different numbers, but a variable can have at most 64 states\n"
-        "hint: --values two, with --range LO,HI and --threshold F, reads grey columns as on or off\n",
+        "hint: to read grey values as on or off, use --values two with --range LO,HI and --threshold F\n",
     )
     (tmp_path / "h.csv").write_text("a,b\n1.5,2\n2,1\n")
     ended = herd("fit-mrf", "h.csv", "--values", "states", "-o", "t.h5")

@@ -181,7 +181,7 @@ UNCLEAR = "which is ambiguous if only a part of the rows is read"
             [],
             65,
             f"rows.csv: column 0 has 9.5 in line 2, {UNCLEAR}\n"
-            "hint: --values states, or --values two with --range LO,HI, decides it for all rows\n",
+            "hint: decide for all rows: --values states, or --values two with --range LO,HI\n",
         ),
         (
             GREY + 0.5,
@@ -216,8 +216,9 @@ def test_two_values_that_all_rows_together_read_otherwise(run, storages):
 
 
 BY_ROWS = {
-    "--algorithm bayes": "shards and workers count rows; --moments, --feature-clusters, --structure l1, bayes, gradient chains need more",
-    "--algorithm pseudo-likelihood": "--cluster WHERE keeps the rows of pseudo-likelihood with workers",
+    "--algorithm bayes": "shards and workers exchange only counts of rows, which do not suffice for --moments, --feature-clusters, "
+    "--structure l1, --algorithm bayes and sampled gradients",
+    "--algorithm pseudo-likelihood": "use --cluster WHERE, which works with pseudo-likelihood",
 }
 
 

@@ -37,7 +37,7 @@ def states(tmp_path):
 def test_a_pipe_from_digits_to_test_likelihoods(herd, digits, tmp_path):
     assert herd("fit-mrf", digits, "--smoothing", "1", "-o", "tree.h5").code == 0
     ended = herd("fit-mrf", digits, "--structure", "grid", "--smoothing", "1", "-o", "grid.h5")
-    assert "units are on at 0.4 of the value range and above (--threshold)" in ended.err
+    assert "values from 0.4 of the value range upwards are read as 1 (--threshold)" in ended.err
     assert "64 variables, 112 clusters, ups-jt, " in ended.err
     tree, grid = figures(herd, "tree.h5", "grid.h5")
     assert tree["scaling_updates"] == 63 * tree["iterations"]
@@ -170,9 +170,13 @@ def test_same_bytes_and_checkpoints_change_nothing(herd, digits, tmp_path):
         (["--moments", "far.txt"], 65, "far.txt: is not JSON text ("),
         (["--moments", "list.json"], 65, "list.json: must be a JSON object with 'cardinality' and 'clusters'"),
         (["halves.csv", "--values", "states"], 65, "halves.csv: column 'b' has 0.5 in line 2; states are whole numbers"),
-        (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' is not a split"),
+        (["small.h5", "--split", "0,.5,.5"], 2, "'0,.5,.5' does not describe a split"),
         (["small.h5", "--structure", "full", "--max-memory", "1k", "--values", "states"], 65, "more than the 1 kB allowed"),
-        (["digits.h5", "--structure", "full"], 65, "allowed\nhint: --algorithm loopy-is, cvm and pseudo-likelihood need no junction tree"),
+        (
+            ["digits.h5", "--structure", "full"],
+            65,
+            "allowed\nhint: use --algorithm loopy-is, cvm or pseudo-likelihood, which need no junction tree",
+        ),
     ],
 )
 def test_bad_input(herd, small, digits, tmp_path, arguments, code, message):

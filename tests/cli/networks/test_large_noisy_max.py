@@ -138,7 +138,7 @@ def test_trails_have_no_auxiliary_variables(run, network):
 
 def test_other_outputs_have_no_auxiliary_variables(run, network, tmp_path):
     ended = run("ups-infer", "n.xdsl", "--query", "sensitivity:Y=on", "--format", "csv")
-    assert "without the parameters of the large noisy-max of X" in ended.err
+    assert "left out the parameters of the large noisy-max of X" in ended.err
     assert {row["child"] for row in table(ended.out)} == {*NAMES} - {"X"}
     (tmp_path / "rows.csv").write_text("A1,X\non,off\n,on\n")
     head = run("ups-infer", "n.xdsl", "--evidence-rows", "rows.csv", "--format", "csv").out.splitlines()[0]

@@ -123,7 +123,7 @@ def test_formats_without_names_refuse_what_would_be_read_as_others(herd, tmp_pat
     ended = herd("sample", "t.bif", "-o", "rows.npz")
     assert ended.code == 2
     says = "npz cannot hold state names, and the index 2 of state '3' of 'a' is the name of another state\n"
-    says += "hint: csv, hdf5 and parquet have them\n"
+    says += "hint: use --format csv, hdf5 or parquet, which keep names\n"
     assert ended.err.endswith(says), ended.err
     (tmp_path / "t.bif").write_text(
         NET.replace("{ 2, 1, 3 }", "{ p, q, r }").replace("(2)", "(p)").replace("(1)", "(q)").replace("(3)", "(r)")
@@ -150,7 +150,7 @@ def test_several_files_are_read_by_name_too(herd, drawn, tmp_path):
     assert cells(tmp_path / "all.csv") == [*cells(tmp_path / "1.csv"), *cells(tmp_path / "2.csv")[1:]]
     assert herd("sample", "o.bif", "-m", "5", "-q", "-o", "many-3.h5").code == 0
     ended = herd("sample", "t.bif", "--given", "many-*.h5", "-o", "x.csv")
-    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: its columns have other states than those of many-1.h5\n")
+    assert (ended.code, ended.err) == (65, "herd sample: many-3.h5: its text columns have other values than those of many-1.h5\n")
     for k in "12":
         (tmp_path / f"truth-{k}.csv").write_text("b\nTrue\nFalse\n")
     ended = herd("sample", "t.bif", "--given", "truth-*.csv", "-o", "x.csv")
@@ -178,5 +178,5 @@ def test_rows_beside_evidence_for_all_are_told_over_all_states(herd, tmp_path):
     ended = herd("ups-infer", "t.bif", "--evidence", "e.evid", "--evidence-rows", "other.csv", "-q", "-o", "m.csv")
     assert ended.code == 65
     assert ended.err == (
-        "herd ups-infer: other.csv: line 3 gives a the state 0, --evidence the state 1\nhint: leave it out of one of the two\n"
+        "herd ups-infer: other.csv: line 3 gives a the state 0, --evidence the state 1\nhint: leave the variable out of one of the two\n"
     )

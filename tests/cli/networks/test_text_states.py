@@ -85,14 +85,14 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             "",
             2,
             "--threshold is for columns of numbers, but text columns are states already\n"
-            "hint: --categorical none leaves text columns out\n",
+            "hint: leave text columns out: --categorical none\n",
         ),
         (
             ("--missing", "mean"),
             ",3,yes",
             65,
             "t.csv: column 'colour' has missing values, which --missing mean cannot fill in text\n"
-            "hint: use --missing drop; --algorithm bayes learns from rows with gaps, by EM\n",
+            "hint: use --missing drop, or use --algorithm bayes, which handles missing values by EM\n",
         ),
         (
             ("--split", ".6,.2,.2"),
@@ -104,7 +104,8 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--base", "net.uai"),
             "",
             65,
-            "t.csv: the columns have different states from those that the network of --base names\nhint: BIF names states\n",
+            "t.csv: the columns have different states from those that the network of --base names\nhint: give --base in a format that "
+            "names states, such as BIF\n",
         ),
     ],
 )

@@ -22,7 +22,7 @@ def test_the_best_size_is_told_kept_and_the_fit_of_that_size(herd: Callable, sma
     assert tried.hidden[:3] == [4, 8, 16]
     best = int(np.argmax(tried.judged))
     assert found.W.shape[2] == tried.hidden[best]
-    assert f"fit-rbm: --hidden auto: {tried.hidden[best]} hidden units, {tried.judged[best]:.2f} nats a validation row" in ended.err
+    assert f"fit-rbm: --hidden auto: {tried.hidden[best]} hidden units, {tried.judged[best]:.2f} nats per validation row" in ended.err
     figures = ", ".join(f"{hidden}: {value:.2f}" for hidden, value in zip(tried.hidden, tried.judged, strict=True))
     assert f"fit-rbm: tried {figures}\n" in ended.err
     assert f"fit-rbm: 4 hidden: {tried.log_likelihood[0]:.2f} nats (log Z exact)\n" in ended.err

@@ -169,7 +169,7 @@ def edited(faces: Path, tmp_path: Path, **changes: np.ndarray | None) -> Path:
     [
         ({"split": np.array([0, 1, 2, 2, 2, 2] * 5)}, (), 65, "edited.h5: person 'ann' has one training image, but pairs need two"),
         ({"split": np.array([2] * 30)}, (), 65, "edited.h5: there are no training rows"),
-        ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --pairs needs"),
+        ({"y": None, "class_names": None}, (), 65, "edited.h5: there are no labels, which --pairs needs"),
         ({"X": np.full((30, 12), 7.0)}, (), 65, "edited.h5: all training images are the same: no pixel varies"),
         ({}, ("--range", "0,100"), 65, "edited.h5: /X has values from 0 to 255, outside the value range 0 to 100"),
         ({}, ("--per-class",), 2, "--pairs and --per-class exclude each other"),
@@ -189,7 +189,7 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
     assert [line for line in err.splitlines() if " → " not in line and "verdict: " not in line] == [
         "fit-rbm: faces.h5: these parts of the file are not used: /glasses",
         "fit-rbm: warning: 1 of 12 pixels are constant in all training images: their weights stay 0",
-        "fit-rbm: warning: 40 hidden units are more than the 22 pixels of a pair that vary",
+        "fit-rbm: warning: there are 40 hidden units, but only 22 pixels of a pair vary: try a smaller --hidden",
         "fit-rbm: warning: there are 30 pairs, fewer than the 50 of --batch-size",
     ]
 
@@ -198,9 +198,9 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
     ("changes", "options", "code", "says"),
     [
         ({"X": np.zeros((30, 9))}, (), 65, "edited.h5: /X has 9 columns, but the model has 12 pixels"),
-        ({"y": None, "class_names": None}, (), 65, "edited.h5: no labels 'y', which --gallery needs"),
-        ({"split": np.array([0] * 30)}, (), 65, "edited.h5: the test part has no rows"),
-        ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probes and no image in the gallery"),
+        ({"y": None, "class_names": None}, (), 65, "edited.h5: there are no labels, which --gallery needs"),
+        ({"split": np.array([0] * 30)}, (), 65, "edited.h5: there are no test rows"),
+        ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probe images but no image in the gallery"),
         ({}, ("--probe-sets", "hat"), 2, "edited.h5: has no extra column 'hat'"),
         ({}, ("--drop-first", "20"), 65, "edited.h5: the training images span 11 directions, none is left when the first 20 are dropped"),
         ({}, ("--dimensions", "1,2,3"), 2, "Invalid value for '--dimensions': '1,2,3' is not four numbers EIGEN,FISHER,WITHIN,BETWEEN"),

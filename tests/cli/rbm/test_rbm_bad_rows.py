@@ -36,7 +36,7 @@ def table(told: Any) -> dict[str, str]:
         (
             {"X": np.eye(60, 5, dtype=np.int64)},
             ("--labels", "hybrid"),
-            "in.npz: no labels 'y', which --labels needs\nhint: --label COLUMN names the labels of a table\n",
+            "in.npz: there are no labels, which --labels needs\nhint: name the column of labels: --label COLUMN\n",
         ),
     ],
     ids=["no words at all", "a row without words", "one label", "one class", "no labels"],

@@ -63,7 +63,7 @@ def test_what_cannot_be_is_said(fitted: str, run: Run, small: Path, tmp_path: Pa
     told = run("sample", fitted, "--given-mask", "mask.csv", "-m", "2", "--burn-in", "2", "-o", "x.h5")
     assert told.err.splitlines()[0] == "sample: warning: --given-mask has no effect without --given"
     assert run("fit-rbm", small, "--per-class", "--hidden", "2", "--epochs", "2", "-o", "pc.h5").code == 0
-    hint = "hint: herd fit-rbm without --per-class and --layers learns one\n"
+    hint = "hint: fit one: herd fit-rbm without --per-class and --layers\n"
     told = run("sample", "pc.h5", "--given", "torn.csv", "-o", "x.h5")
     assert (told.code, told.err) == (2, f"herd sample: --given needs a single rbm; this is 2 models, one for each class\n{hint}")
     told = run("apply", "pc.h5", "torn.csv", "--want", "completed", "-o", "x.h5")

@@ -38,13 +38,13 @@ def test_words_are_advised_what_goes_with_words(tmp_path: Path, run: Run) -> Non
     fit(run, tmp_path / "words.h5", "--visible-units", "words", "--learning-rate", ".01", "--epochs", "3")
     row = quick_metrics.quick_rbm_metrics(artifacts.load(str(tmp_path / "m.h5")).value)
     told = verdicts.verdict_sentence("worse than independent", row | {"log_likelihood": -9.0, "independent": -8.0}, "rbm")
-    assert told.endswith("(-9.00 against -8.00 nats a row): lower --learning-rate, or take more --gibbs-steps")
+    assert told.endswith("(-9.00 against -8.00 nats per row): lower --learning-rate, or take more --gibbs-steps")
 
 
 def test_a_model_worse_than_independent_columns_is_told_by_both_commands(small: Path, run: Run) -> None:
     (said,) = fit(run, small, "--learning-rate", "3", "--epochs", "3")
     found = re.fullmatch(
-        r"warning: the model explains held-out rows worse than independent columns do \((-\S+) against (-\S+) nats a row\): "
+        r"warning: the model explains held-out rows worse than independent columns do \((-\S+) against (-\S+) nats per row\): "
         r"lower --learning-rate, take more --gibbs-steps, or --algorithm pt",
         said,
     )
@@ -129,8 +129,8 @@ def test_the_epoch_whose_model_is_kept_is_told(small: Path, run: Run) -> None:
     model = artifacts.load("m.h5").value
     ended = np.isfinite(model.trace.log_likelihood[:, 0]).sum()
     assert (
-        said
-        == f"the model of epoch {model.best_epoch[0]} of {ended} is kept: {np.nanmax(model.trace.log_likelihood):.2f} nats a validation row"
+        said == f"the model of epoch {model.best_epoch[0]} of {ended} is kept: {np.nanmax(model.trace.log_likelihood):.2f} nats per "
+        "validation row"
     )
     assert ended == model.best_epoch[0] + 3 < 50
 
@@ -139,7 +139,7 @@ def test_going_on_with_a_model_says_what_begins_anew(small: Path, run: Run) -> N
     quiet = ("--learning-rate", ".01", "--rate-decay", "none", "--batch-size", "5")
     (line,) = fit(run, small, *quiet, "--epochs", "2")
     assert re.fullmatch(
-        re.escape(NOTHING) + r"; overfits: \S+ ± \S+ nats a held-out row more than independent columns " + re.escape(ADVICE[:-1]) + ".*",
+        re.escape(NOTHING) + r"; overfits: \S+ ± \S+ nats per held-out row more than independent columns " + re.escape(ADVICE[:-1]) + ".*",
         line,
     )
     told = run("fit-rbm", "--continue", "m.h5", small, "--hidden", "5", "--epochs", "1", "-o", "more.h5")
@@ -173,7 +173,7 @@ def test_the_trace_of_validation_rows_is_drawn_where_there_is_one(small: Path, r
     fit(run, small, "--epochs", "4", "--validate-every", "2", out="v.h5")
     assert run("eval", "v.h5", "--plot", "validation", "v.svg").code == 0
     drawn = (tmp_path / "v.svg").read_text()
-    assert "nats a validation row" in drawn
+    assert "nats per validation row" in drawn
     assert "pseudo-likelihood" in drawn
 
 
@@ -198,7 +198,7 @@ def test_the_tracked_likelihood_is_a_column_of_eval_and_drawn(small: Path, run: 
     assert 0.0 < error < 0.2
     assert abs(float(row["log_likelihood_tracked"]) - float(row["log_likelihood"])) < 2.4 * error
     drawn = (tmp_path / "t.svg").read_text()
-    assert all(name in drawn for name in ("training rows", "validation rows", "nats a row"))
+    assert all(name in drawn for name in ("training rows", "validation rows", "nats per row"))
     fit(run, small, "--epochs", "2", out="plain.h5")
     told = run("eval", "plain.h5", "--plot", "tracked", "t.png")
     assert (told.code, told.err.splitlines()[-1]) == (
@@ -299,7 +299,8 @@ def test_errors_of_models_of_classes_come_without_annealing(small: Path, run: Ru
     assert "annealed" not in plain.err  # three hidden units are summed over
     monkeypatch.setattr("herdcli.cli.eval.harmoniums.is_enumerable", lambda h: False)
     count = len({*artifacts.load("c.h5").value.holdout.y.tolist()})
-    line = f"eval: log Z of {count} models is annealed to compute the log-likelihood; --likelihood none gives the errors alone\n"
+    line = f"eval: log Z of {count} models is estimated by annealing to compute the log-likelihood; --likelihood none skips this and "
+    "reports the errors only\n"
     assert line in run("eval", "c.h5").err
     monkeypatch.setattr("herdcli.evaluation.figures.rbm.log_partitions", None)
     told = run("eval", "c.h5", "--likelihood", "none")

@@ -72,6 +72,6 @@ def test_sparse_rows_learn_what_dense_rows_learn(tmp_path: Path, run: Callable[.
 def test_counts_are_on_above_zero_which_is_said(tmp_path: Path, run: Callable[..., Any]) -> None:
     told = run("fit-rbm", write(tmp_path / "words.h5", True), "--hidden", "2", "--epochs", "1", "-o", str(tmp_path / "m.h5"))
     assert told.code == 0
-    assert "fit-rbm: units are on where a count is above 0 (--threshold)\n" in told.err
+    assert "fit-rbm: counts above 0 are read as 1 (--threshold)\n" in told.err
     held = artifacts.load(str(tmp_path / "m.h5")).value.holdout
     assert set(np.unique(held.X.toarray())) <= {0, 1}

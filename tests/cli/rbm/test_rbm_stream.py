@@ -182,13 +182,13 @@ def test_many_rows_held_out_are_known_by_their_digest(run, monkeypatch, how, spl
     monkeypatch.setattr(heldout_rows, "LARGE", 100)
     told = run("fit-rbm", "in.h5", *FIT[:-1], *how, *split, "-o", "left.h5")
     count = 160 if not split else 200
-    assert f"fit-rbm: the artifact stores only a digest of its {count} held-out rows: evaluate it with herd eval --data FILE\n" in told.err
+    assert f"fit-rbm: the file stores only a hash of its {count} held-out rows: evaluate it with herd eval --data FILE\n" in told.err
     kept, left = model("kept.h5"), model("left.h5")
     assert left.holdout is None
     np.testing.assert_array_equal(left.W, kept.W)
     assert Path("left.h5").stat().st_size < Path("kept.h5").stat().st_size
     told = run("eval", "left.h5", "--format", "json")
-    assert "eval: warning: left.h5 stores only a digest of its held-out rows: --data FILE supplies them\n" in told.err
+    assert "eval: warning: left.h5 stores only a hash of its held-out rows: pass the rows with --data FILE\n" in told.err
     assert json.loads(told.out)[0].get("log_likelihood") is None
     figures = [
         {name: value for name, value in json.loads(run("eval", *words, "--format", "json").out)[0].items() if name != "file"}
@@ -251,5 +251,5 @@ def test_what_cannot_be_read_in_blocks_is_refused(run):
     assert refused.code == 2
     assert refused.err == (
         "herd fit-rbm: --on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers\n"
-        "hint: herd convert INPUT -o FILE.h5 makes one\n"
+        "hint: make one: herd convert INPUT -o FILE.h5\n"
     )

@@ -124,7 +124,8 @@ BAD = {
     "no range": (
         ["plain.h5", "--visible-units", "rate:4"],
         2,
-        "plain.h5: /X has no value_range, so its values are not proportions\nhint: the values seen are 0.5 to 15.5: --range 0.5,15.5\n",
+        "plain.h5: /X has no value_range, so its values are not proportions\nhint: declare the lowest and highest possible value; "
+        "those seen are --range 0.5,15.5\n",
     ),
     "fractions for poisson units": (
         ["plain.h5", "--visible-units", "poisson"],
@@ -423,7 +424,7 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
         ended = run("convert", "w.npz", "--to", "rbm", "-o", "m.h5")
         np.testing.assert_array_equal(artifacts.load("m.h5").value.W[0], expected)
         rows = "hidden" if name == "components_" else "visible"
-        assert f"w.npz: {name} is square; its rows are read as the {rows} units\n" in ended.err
+        assert f"w.npz: the array {name} is square, so its orientation is a guess: its rows are read as the {rows} units\n" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -432,7 +433,8 @@ def test_square_weights_are_read_by_their_name(run: Callable, tmp_path: Path) ->
         (
             "w.npz",
             {"W": W, "b": B},
-            "has no array for the hidden biases (it has W, b)\nhint: names it may have: W, b, c; weight_matrix, vbias, hbias; "
+            "has no array for the hidden biases (it has W, b)\nhint: give the arrays one of these sets of names: W, b, c; "
+            "weight_matrix, vbias, hbias; "
             "components_, intercept_visible_, intercept_hidden_",
         ),
         ("w.h5", {"W": W, "vbias": C, "hbias": C}, "array W has the shape 6 × 3, but there are 3 visible and 3 hidden biases"),

@@ -127,7 +127,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "bare.csv", "--labels", "hybrid"),
             65,
-            "bare.csv: no labels 'y', which --labels needs\nhint: --label COLUMN names the labels of a table",
+            "bare.csv: there are no labels, which --labels needs\nhint: name the column of labels: --label COLUMN",
         ),
         (("fit-rbm", "one.csv", "--labels", "hybrid"), 65, "one.csv: has only one label, a, but classes need at least two"),
         (
@@ -143,7 +143,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("fit-rbm", "rows.csv", "--labels", "hybrid", "--units", "rate:3", "--range", "0,1"),
             2,
-            "--labels needs visible units of one column each and scale 1, not rate:3\nhint: --units binary",
+            "--labels works with binary, spin, gaussian and poisson visible units, not with rate:3\nhint: use --visible-units binary",
         ),
         (
             ("fit-rbm", "rows.csv", "--learn-variances"),
@@ -158,7 +158,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("eval", "m.h5", "--data", "bare.csv"),
             65,
-            "bare.csv: no labels 'y', which a model of rows with labels needs\nhint: --label COLUMN names the labels of a table",
+            "bare.csv: there are no labels, which a model of rows with labels needs\nhint: name the column of labels: --label COLUMN",
         ),
         (("eval", "m.h5", "--data", "other.csv"), 65, "other.csv: has class 'c', but the model knows only a, b"),
         (
@@ -169,7 +169,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         pytest.param(
             ("convert", "m.h5", "-o", "m.onnx"),
             65,
-            "m.h5: is a model of rows with labels, which has no graph of features",
+            "m.h5: is a joint model of rows and labels, which cannot be written as ONNX",
             marks=pytest.mark.skipif(find_spec("onnx") is None, reason="needs onnx"),
         ),
         (("fit-rbm", "rows.csv", "--below", "m.h5"), 65, "m.h5: is a model of rows with labels, which cannot be a layer"),

@@ -125,7 +125,7 @@ def test_rows_in_no_part_are_left_out(herd, bits):
     assert made.code == 0, made.err
     assert "3 hidden, 10 sequences of " in made.err
     assert made.err.count("1 epoch,") == 1
-    assert "split 1 has no sequences, so the model of the last epoch is kept" in made.err
+    assert "there are no validation sequences, so the model of the last epoch is kept" in made.err
 
 
 def test_one_sequence_is_cut_in_time_and_learned_in_pieces(herd, bits):
@@ -201,7 +201,7 @@ REFUSED = [
     (("--centering",), "--recurrent and --centering exclude each other"),
     (("--keep-state",), "--recurrent and --keep-state exclude each other"),
     (("--algorithm", "pcd"), "--recurrent learns by --algorithm cd or exact, not pcd"),
-    (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps has no meaning with --algorithm exact"),
+    (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps does not work with --algorithm exact, which draws no samples"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, but gaussian units have none"),
     (("--exact",), "--exact does not work with --recurrent"),
     (("--shard", "1/2"), "--shard divides a run into its parts, but this run has only one part"),
@@ -225,7 +225,7 @@ def test_bad_sequences_get_one_clear_line(herd, bits):
     )
     ended = herd("fit-rbm", "wave.csv", "--recurrent", "-o", "no.h5")
     assert ended.code == 2
-    assert "real numbers: --visible-units gaussian --standardize" in ended.err
+    assert "for real numbers use --visible-units gaussian --standardize" in ended.err
     ended = herd("fit-rbm", "bits.csv", "--recurrent", "--sequence", "night", "-o", "no.h5")
     assert ended.code in (2, 65)
     assert "night" in ended.err

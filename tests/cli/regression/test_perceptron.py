@@ -189,10 +189,10 @@ def test_checkpoint_dry_run_trace_and_memory(herd, table, tmp_path):
 
 
 REFUSED = {
-    "--gls ar1": (2, "--hidden and --gls do not go together"),
+    "--gls ar1": (2, "--hidden and --gls exclude each other"),
     "--l1 0.1": (2, "--hidden does not work with --l1"),
     "--penalty firth": (2, "--hidden does not work with --penalty"),
-    "--one-pass": (2, "--hidden and --one-pass do not go together"),
+    "--one-pass": (2, "--hidden and --one-pass exclude each other"),
     "--dispersion one": (2, "--dispersion concerns standard errors, which --hidden does not compute"),
     "--optimizer trust-region --dtype float32": (2, "--dtype float32 works only with minibatches, not with --optimizer trust-region"),
 }
@@ -235,7 +235,7 @@ def test_targets_and_offsets_without_squares_are_refused(herd, tmp_path, hidden)
         np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="a,o,y", comments="")
         ended = herd("regress", f"{name}.csv", "--offset", "o", *hidden, "-o", "m.h5")
         assert ended.code == 65
-        assert f"{what} has the value -2e+300, but values above 1e+100 in size are too large for sums of squares" in ended.err
+        assert f"{what} has the value -2e+300, but absolute values above 1e+100 are too large for sums of squares" in ended.err
         assert "overflow" not in ended.err
 
 

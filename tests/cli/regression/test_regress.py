@@ -294,7 +294,7 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     line = ("regress", "t.csv", "--target", "v", "--split", "1,0,0")
     ended = herd(*line, "-o", "c.json")
     assert ended.code == 0
-    assert "t.csv: base levels (the intercept stands for them): colour=blue\n" in ended.err
+    assert "t.csv: base levels, which the intercept represents: colour=blue\n" in ended.err
     assert "combinations of others" not in ended.err
     means = {name: value[colours == name].mean() for name in ("blue", "green", "red")}
     found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}
@@ -304,7 +304,10 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     (tmp_path / "new.csv").write_text("colour\nred\nblue\npink\ngreen\n")
     ended = herd("apply", "m.h5", "new.csv", "-o", "p.csv")
     assert ended.code == 0, ended.err
-    assert "'pink' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0, as those of 'blue'\n" in ended.err
+    assert (
+        "column 'colour' has 'pink' in 1 row, but in no training row: all its one-hot columns there are 0, as those of 'blue'\n"
+        in ended.err
+    )
     got = [float(text.split(",")[-1]) for text in (tmp_path / "p.csv").read_text().split()[1:]]
     assert got == pytest.approx([means["red"], means["blue"], means["blue"], means["green"]], abs=1e-4)
     for penalty in ("--l1", "--l2"):
@@ -322,7 +325,7 @@ def test_rows_without_a_level_are_not_taken_for_the_base_level(herd, tmp_path):
     (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{c},{v}\n" for c, v in zip(colours, value, strict=True)))
     ended = herd("regress", "t.csv", "--target", "v", "--split", "1,0,0", "--missing", "mean", "-o", "c.json")
     assert ended.code == 0
-    assert "t.csv: rows without a value of 'colour' are the base level (the intercept stands for them)\n" in ended.err
+    assert "t.csv: a missing value of 'colour' is the base level, which the intercept represents\n" in ended.err
     assert "combinations of others" not in ended.err
     means = {name: value[colours == name].mean() for name in ("blue", "red", "")}
     found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}
@@ -351,9 +354,9 @@ def test_an_unseen_level_of_a_test_row_keeps_the_base_level(herd, tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(["colour,split,v", *rows]) + "\n")
         ended = herd("regress", f"{name}.csv", "--target", "v", "-o", f"{name}.json")
         assert ended.code == 0, ended.err
-        assert f"{name}.csv: base levels (the intercept stands for them): colour=b\n" in ended.err
+        assert f"{name}.csv: base levels, which the intercept represents: colour=b\n" in ended.err
         assert "combinations of others" not in ended.err
-    assert "'pink' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0\n" in ended.err
+    assert "column 'colour' has 'pink' in 1 row, but in no training row: all its one-hot columns there are 0\n" in ended.err
     assert json.loads((tmp_path / "all.json").read_text()) == json.loads((tmp_path / "train.json").read_text())
 
 
@@ -361,7 +364,7 @@ def test_a_sealed_data_set_with_all_levels_loses_them_too(herd, tmp_path):
     (tmp_path / "t.csv").write_text("colour,v\n" + "".join(f"{'rgb'[i % 3]},{i % 3 + (i % 7) / 10}\n" for i in range(60)))
     assert herd("convert", "t.csv", "-o", "t.h5").code == 0
     ended = herd("regress", "t.h5", "--target", "v", "-o", "m.h5")
-    assert "t.h5: base levels (the intercept stands for them): colour=b\n" in ended.err
+    assert "t.h5: base levels, which the intercept represents: colour=b\n" in ended.err
     for name in ("t.csv", "t.h5"):
         assert herd("apply", "m.h5", name, "-o", f"{name}.p.csv").code == 0
     assert (tmp_path / "t.csv.p.csv").read_text() == (tmp_path / "t.h5.p.csv").read_text()
@@ -458,7 +461,7 @@ def test_a_target_of_one_value_is_refused(herd, tmp_path, value, options):
     (tmp_path / "all.csv").write_text("a,c,y\n" + "".join(f"{a:.4f},{c:.4f},{value}\n" for a, c in random.normal(size=(80, 2))))
     ended = herd("regress", "all.csv", "--target", "y", *options, "-o", "m.h5")
     says = f"herd regress: all.csv: every training row has the target '{value}', so there is nothing to predict\n"
-    assert (ended.code, ended.err.endswith(says + "hint: --target COLUMN names another column\n")) == (65, True), ended.err
+    assert (ended.code, ended.err.endswith(says + "hint: name another column: --target COLUMN\n")) == (65, True), ended.err
     assert not (tmp_path / "m.h5").exists()
 
 

@@ -157,11 +157,11 @@ REFUSED = {
     "rounds": (
         ["--target", "price", "--shard", "1/2"],
         "--shard: every iteration needs all rows, so the run cannot be divided into shards\n"
-        "hint: --cluster WHERE distributes the rows over workers; --shard works with --family gaussian --one-pass",
+        "hint: use --cluster WHERE, which distributes the rows over workers; --shard works with --family gaussian --one-pass",
     ),
     "another family": (
         [*LINE, "--family", "poisson"],
-        "--one-pass works only with --family gaussian, not poisson\nhint: --cluster WHERE distributes the rows over workers",
+        "--one-pass works only with --family gaussian, not poisson\nhint: use --cluster WHERE, which distributes the rows over workers",
     ),
     "errors that are not alike": (
         [*LINE, "--gls", "ar1"],

@@ -31,7 +31,7 @@ WITHHELD = "warning: there is no finite estimate for x: the likelihood rises wit
 def test_a_column_without_a_finite_estimate_is_named_and_its_errors_are_withheld(herd, quasi, tmp_path):
     ended = herd("regress", "q.csv", "--split", "1,0,0", "-o", "c.json")
     assert ended.code == 0
-    assert WITHHELD + "--penalty firth or --l2 1e-3 gives finite ones\n" in ended.err
+    assert WITHHELD + "use --penalty firth or --l2 1e-3, which gives finite estimates\n" in ended.err
     x, z, intercept = json.loads((tmp_path / "c.json").read_text())
     assert [x[name] for name in ("standard_error", "robust_error", "z", "low", "high")] == [None] * 5
     assert x["note"] == "no finite estimate"

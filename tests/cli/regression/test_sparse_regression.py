@@ -50,7 +50,7 @@ def test_without_a_penalty_the_hint_names_it(herd, words):
     assert ended.code == 65
     assert ended.err.splitlines()[-2:] == [
         "herd regress: words.npz: the curvature of 2 × 2101 coefficients would take 1.27 GB, more than the 400 MB allowed",
-        "hint: --l2 0.001 fits without the curvature, and gives no standard errors",
+        "hint: use --l2 0.001, which needs no curvature matrix and gives no standard errors",
     ]
 
 

@@ -170,7 +170,7 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
         (
             ("counts.csv", "--target", "events", "--exposure", "time", "--weight-kind", "frequency"),
             2,
-            "--weight-kind frequency does not go with --exposure\n",
+            "--weight-kind frequency does not work with --exposure\n",
         ),
         (
             ("counts.csv", "--target", "events", "--exposure", "time", "--gls", "ar1"),
@@ -231,6 +231,6 @@ def test_two_columns_as_the_target_are_successes_and_failures(herd, tmp_path):
     assert (ended.code, ended.err) == (
         2,
         "herd regress: t.csv: --target won,lost: there is no such column\n"
-        "hint: for numbers of successes and failures, --target won --failures lost\n",
+        "hint: for numbers of successes and failures use --target won --failures lost\n",
     )
     assert herd("regress", "t.csv", "--target", "won", "--failures", "lost", "-o", "m.h5").code == 0

@@ -189,7 +189,7 @@ def test_the_history_is_folded_and_omits_defaults(herd, rows):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("--split", "1,0,0", "-o", "t.csv"), 2, "herd convert: r.h5: these options change rows of data\n"),
+        (("--split", "1,0,0", "-o", "t.csv"), 2, "herd convert: r.h5: options that change rows work only with data sets\n"),
         (("-o", "t.npz"), 65, "herd convert: r.h5: is of kind regression, but must be of kind dataset\n"),
     ],
 )

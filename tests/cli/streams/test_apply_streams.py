@@ -169,7 +169,8 @@ def test_rows_without_room_are_told_of_the_way_on_which_they_need_none(tmp_path,
     with pytest.raises(DataError, match="more than the") as told:
         run(*asked, "out.npz")
     assert (
-        told.value.hint == "-o FILE.h5, .parquet or .csv reads and writes some rows at a time; or raise --max-memory if the machine has it"
+        told.value.hint
+        == "use -o FILE.h5, .parquet or .csv, which read and write some rows at a time; or raise --max-memory if the machine has it"
     )
     run(*asked, "out.h5")
     run(*asked, "out.csv")

@@ -100,7 +100,7 @@ def test_what_is_kept_of_a_row_is_in_a_file(tmp_path, monkeypatch, large):
     [
         ([0] * ROWS, "every example has label 0; a classifier needs at least two classes"),
         ([0, 7] * (ROWS // 2), "label 7 is not one of the classes 0, 1"),
-        (None, "there are no labels 'y' to learn from"),
+        (None, "there are no labels to learn from"),
     ],
 )
 def test_labels_that_no_one_can_be_judged_by(tmp_path, monkeypatch, large, y, message):

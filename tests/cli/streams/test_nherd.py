@@ -464,7 +464,7 @@ def test_held_out_examples_end_learning_with_the_weights_of_the_best_pass(herd, 
     passes = len(model.passes.error)
     best = int(np.lexsort((np.arange(passes), model.passes.loss, model.passes.error))[0]) + 1
     assert passes == best + 2 < 40
-    assert f"the weights are those of pass {best}" in ended.err
+    assert f"the weights of pass {best} are kept, which had the lowest held-out error" in ended.err
     again = herd("nherd-train", "-q", "--passes", best, "--holdout", "5", "--C", "3", "-o", "n.h5", stdin=noisy)
     assert again.code == 0
     assert same_weights(tmp_path / "m.h5", tmp_path / "n.h5")

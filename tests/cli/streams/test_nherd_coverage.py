@@ -111,8 +111,8 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
     )
     assert refused("apply", "m.h5", "test.svm", "--want", "features") == (
         2,
-        "herd apply: --want features has no meaning with a classifier",
-        "hint: --want classes or sets, or leave it out",
+        "herd apply: --want features does not work with a classifier",
+        "hint: use --want classes or sets, or leave it out",
     )
     assert herd("data", "digits", "-o", "d.h5").code == herd("em", "d.h5", "--components", "2", "-o", "em.h5").code == 0
     assert refused("apply", "em.h5", "d.h5", "--want", "sets")[:2] == (
@@ -122,7 +122,7 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
     assert refused("nherd-train", "d.h5", "--coverage", "0.9", "--parts", "2", "--split", ".8,0,.2") == (
         2,
         "herd nherd-train: --coverage with --parts needs validation rows for the calibration, but there are none",
-        "hint: --split .6,.2,.2 draws some",
+        "hint: hold out some rows: --split .6,.2,.2",
     )
     few = herd("nherd-train", "-q", *QUICK, "--task", "regression", "--coverage", "0.99", "-o", "few.h5", stdin=text(50, 0, numbers=True))
     assert few.code == 0, few.err

@@ -243,7 +243,7 @@ def test_other_commands_refuse_it_in_one_line(herd, tmp_path):
         (("convert", "m.h5", "-o", "m.onnx"), "tagger"),
         (("eval", "m.h5", "--confusion"), "tagger"),
         (("apply", "m.h5", "-", "--explain-row", "1"), "--explain-row explains one prediction"),
-        (("apply", "m.h5", "-", "--want", "classes"), "--want classes has no meaning with a tagger"),
+        (("apply", "m.h5", "-", "--want", "classes"), "--want classes does not work with a tagger"),
     ):
         ended = herd(*args, stdin=text(X, Y))
         assert ended.code in (2, 65), ended.err

@@ -82,7 +82,7 @@ def test_svmlight_text_has_no_namespaces(herd, tmp_path, model, command):
     ended = herd(*arguments)
     assert ended.code == 65
     assert "x.svm: has no namespaces, and --interactions ab multiplies the features of two" in ended.err
-    assert "Vowpal Wabbit text has them" in ended.err
+    assert "use Vowpal Wabbit text, which has namespaces" in ended.err
 
 
 @pytest.mark.parametrize("more", [(), ("--parts", "2")])

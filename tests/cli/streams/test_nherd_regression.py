@@ -189,4 +189,4 @@ def test_columns_that_are_no_numbers_are_refused(herd, tmp_path):
         assert f"herd nherd-train: {says}" in ended.err.splitlines()
     (tmp_path / "u.csv").write_text("a,b\n1,2\n2,1\n")
     ended = herd("nherd-train", "--task", "regression", "u.csv")
-    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd nherd-train: u.csv: there is no target 'y' to learn")
+    assert (ended.code, ended.err.splitlines()[0]) == (65, "herd nherd-train: u.csv: there is no target to learn")

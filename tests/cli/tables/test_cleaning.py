@@ -90,7 +90,10 @@ def test_unseen_levels_are_told(herd, table, tmp_path):
     (tmp_path / "new.csv").write_text("age,colour,shoe\n1,purple,9\n2,red,9\n")
     ended = herd("apply", "m.h5", "new.csv", "-o", "p.h5")
     assert ended.code == 0
-    assert "warning: new.csv: 'purple' of column 'colour' (1 row) occurs in no training row: its one-hot columns are 0\n" in ended.err
+    assert (
+        "warning: new.csv: column 'colour' has 'purple' in 1 row, but in no training row: all its one-hot columns there are 0\n"
+        in ended.err
+    )
     assert "new.csv: left out shoe because the model does not know them\n" in ended.err
 
 
@@ -180,7 +183,7 @@ def test_a_target_of_one_class_is_refused(herd, tmp_path):
     ended = herd("regress", "one.csv", "-o", "m.h5")
     assert (ended.code, ended.err) == (
         65,
-        "herd regress: one.csv: every row has the target 'u', so there is nothing to predict\nhint: --target COLUMN names another column\n",
+        "herd regress: one.csv: every row has the target 'u', so there is nothing to predict\nhint: name another column: --target COLUMN\n",
     )
 
 

@@ -84,7 +84,7 @@ def test_no_labels_are_wanted(run, tmp_path):
         file["X"], file["y"] = X[:, :2], (X[:, 2] > 2).astype(int)
     ended = run("em", "--per-class", "t.csv", "--label", "none", "-o", "m.h5")
     assert ended.code == 65
-    assert "no labels 'y', which --per-class needs" in ended.err
+    assert "there are no labels, which --per-class needs" in ended.err
     for name in ("t.h5", "t.npz"):
         if name == "t.npz":
             np.savez(tmp_path / name, X=X[:, :2], y=(X[:, 2] > 2).astype(int))
@@ -369,7 +369,7 @@ def test_eval_reports_unknown_levels_as_apply_does(run, tmp_path, kind):
         assert said[0] == "'green' of column 'colour' (2 rows) is not one of its states: blue, red"
         assert [ended.code for ended in told] == [65, 65]
     else:
-        assert said[0].startswith("'green' of column 'colour' (2 rows) occurs in no training row: its one-hot columns are 0")
+        assert said[0].startswith("column 'colour' has 'green' in 2 rows, but in no training row: all its one-hot columns there are 0")
         assert [ended.code for ended in told] == [0, 0]
 
 

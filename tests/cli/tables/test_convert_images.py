@@ -13,7 +13,7 @@ from herdcli import artifacts
 from herdcli.cli.main import main
 from herdcli.rows import image_normalization
 
-SHAPE_HINT = "hint: attribute image_shape of /X: height and width"
+SHAPE_HINT = "hint: set the attribute image_shape of /X to the height and width"
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ def test_rows_in_no_part_are_left_out(faces, convert):
         ),
         (["--mask", "ellipse:1"], 2, "Invalid value for '--mask': 'ellipse:1' is not of the form ellipse:ACROSS,DOWN"),
         (["--mask", "short.npz"], 65, "short.npz: has 3 entries, but the images have 24 pixels"),
-        (["--mask", "zero.npz"], 65, "zero.npz: is 0 everywhere, so no pixels are left"),
+        (["--mask", "zero.npz"], 65, "zero.npz: the mask is 0 everywhere, so no pixels are left"),
         (["--mask", "no.npz"], 66, "no.npz: there is no such file"),
         (["--keep", "hat"], 2, "faces.h5: has no extra column 'hat'"),
         (["--hold-out", "mood="], 2, "Invalid value for '--hold-out': 'mood=' is not of the form [NAME:]COLUMN[=VALUE,…]"),
         (
             ["--hold-out", "mood=merry"],
             65,
-            "faces.h5: --hold-out mood cannot be used: no label has a row that is held out and at least 2 that are not",
+            "faces.h5: --hold-out mood leaves nothing to test: no label has both a held-out row and at least 2 other rows",
         ),
         (["--split", "9,0,0"], 65, "--split: needs 9 rows, but class 0 has only 4"),
     ],

@@ -84,13 +84,13 @@ PLAIN = {"X": PICTURES["X"]}
             PLAIN,
             ["--patches", 2],
             65,
-            "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
+            "in.npz: has no image_shape, which --patches needs\nhint: set the attribute image_shape of /X to the height and width\n",
         ),
         (
             PICTURES,
             ["--patches", 2, "--transpose"],
             65,
-            "in.npz: has no image_shape, which --patches needs\nhint: attribute image_shape of /X: height and width\n",
+            "in.npz: has no image_shape, which --patches needs\nhint: set the attribute image_shape of /X to the height and width\n",
         ),
         (SIGNED, ["--log"], 65, "in.npz: /X has negative values, first in row 0, but log(1 + x) needs values of 0 or more\n"),
         (
@@ -167,7 +167,7 @@ def test_bits_need_a_range(convert):
     assert convert({"X": np.arange(6.0).reshape(3, 2)}, "--binarize", "stochastic") == (
         2,
         "herd convert: in.npz: /X has no value_range, so its values are not proportions\n"
-        "hint: the attribute value_range of the data set declares it\n",
+        "hint: set the attribute value_range of the data set\n",
     )
 
 
@@ -199,13 +199,13 @@ def test_the_cut_is_the_one_nearest_to_halves():
 
 def test_columns_of_different_scales_are_no_matter_of_one_threshold(tmp_path, capsys):
     (tmp_path / "wine.csv").write_text("alcohol,proline,hue\n" + "".join(f"{12 + i / 9:g},{600 + 50 * i},{i / 40}\n" for i in range(20)))
-    for command, more in (("fit-mrf", ""), ("herd", ""), ("fit-rbm", "; real numbers: --visible-units gaussian --standardize")):
+    for command, more in (("fit-mrf", ""), ("herd", ""), ("fit-rbm", "; for real numbers use --visible-units gaussian --standardize")):
         with pytest.raises(SystemExit) as ended:
             main([command, str(tmp_path / "wine.csv"), "-o", str(tmp_path / "out.h5")])
         assert ended.value.code == 2
         assert capsys.readouterr().err.replace(f"{tmp_path}/", "") == (
-            f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so one threshold for all cannot be set\n"
-            f"hint: herd convert --binarize median cuts every column in halves{more}\n"
+            f"herd {command}: wine.csv: /X has columns of different scales and no value_range, so one threshold does not suit all of them\n"
+            f"hint: split each column at its median: herd convert --binarize median{more}\n"
         )
 
 

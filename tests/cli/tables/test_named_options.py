@@ -10,7 +10,10 @@ def test_whole_numbers_name_poisson_units(run, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in rows.tolist()) + "\n")
     ended = run("fit-rbm", "t.csv", "-o", "m.h5")
     assert ended.code == 2
-    assert "hint: whole numbers: --visible-units poisson; or the values seen are 0 to " in ended.err
+    assert (
+        "hint: for whole numbers use --visible-units poisson; or declare the lowest and highest possible value; those seen are --range 0,"
+        in ended.err
+    )
 
 
 def test_a_quantity_as_labels_names_regression(run, tmp_path):

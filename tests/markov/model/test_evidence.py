@@ -115,9 +115,9 @@ def test_lists_of_names_may_have_quotes():
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ('{"light on": ', "is not valid JSON: Expecting value: line 1 column 14 (char 13)", 'expected: {"NAME": "STATE", …}'),
-        ('{"light on": ["true"]}', "the state of variable 'light on' is neither text nor a number", 'expected: {"NAME": "STATE", …}'),
-        ('{"light on": null}', "the state of variable 'light on' is neither text nor a number", 'expected: {"NAME": "STATE", …}'),
+        ('{"light on": ', "is not valid JSON: Expecting value: line 1 column 14 (char 13)", 'write {"NAME": "STATE", …}'),
+        ('{"light on": ["true"]}', "the state of variable 'light on' is neither text nor a number", 'write {"NAME": "STATE", …}'),
+        ('{"light on": null}', "the state of variable 'light on' is neither text nor a number", 'write {"NAME": "STATE", …}'),
         ('{"light on": "true", "light on": "false"}', "the evidence gives variable light on two different states, true and false", None),
         ('{"light on": "maybe"}', "light on has no state 'maybe'", "its states are true, false"),
         ("variable,state\nlight on\n", "row 1 does not have a variable and a state", "write 2 cells into each row: variable,state"),

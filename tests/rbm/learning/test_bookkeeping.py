@@ -212,9 +212,9 @@ def test_every_model_has_its_own_order_which_parts_keep() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"rows": [np.zeros((2, 3), np.int8), np.zeros((2, 4), np.int8)]}, r"the shape is \(2, 4\), but must be \(n, 3\)"),
-        ({"rows": [np.zeros((2, 0), np.int8)]}, r"the shape is \(2, 0\), but must be \(n, 0\)"),
-        ({"rows": [np.zeros(3, np.int8)]}, r"the shape is \(3,\), but must be \(n, 3\)"),
+        ({"rows": [np.zeros((2, 3), np.int8), np.zeros((2, 4), np.int8)]}, r"the array has the shape \(2, 4\), but must have \(n, 3\)"),
+        ({"rows": [np.zeros((2, 0), np.int8)]}, r"the array has the shape \(2, 0\), but must have \(n, 0\)"),
+        ({"rows": [np.zeros(3, np.int8)]}, r"the array has the shape \(3,\), but must have \(n, 3\)"),
         ({"rows": [np.full((2, 3), 2, np.int8)]}, "values other than 0 and 1"),
         (
             {"begun": InitialModels(np.zeros((2, 5, 3)), np.zeros((2, 5)), np.zeros((2, 3)))},

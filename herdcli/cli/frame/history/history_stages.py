@@ -65,9 +65,9 @@ def history_stages(artifact: Artifact) -> list[Stage]:
     """Return the history as stages.  Raises DataError if it does not say how the artifact was made."""
     if not artifact.history:
         raise DataError(
-            "has no history, so it cannot be made again",
+            "has no history of the commands that made it, so it cannot be made again",
             where=artifact.name,
-            hint="herd convert and the fitting commands write files with one",
+            hint="use a file that herd wrote, such as the output of herd convert",
         )
     found = []
     for number, record in enumerate(artifact.history, 1):
@@ -75,7 +75,7 @@ def history_stages(artifact: Artifact) -> list[Stage]:
             inputs = tuple(StageInput(str(each["role"]), str(each["kind"]), str(each["sha256"])) for each in record["inputs"])
             found.append(Stage(number, str(record["version"]), str(record["command"]), dict(record["parameters"]), inputs))
         except (LookupError, TypeError, ValueError) as error:
-            raise DataError(f"stage {number} of its history does not say how it was made", where=artifact.name) from error
+            raise DataError(f"the history does not say how stage {number} was made", where=artifact.name) from error
     return found
 
 

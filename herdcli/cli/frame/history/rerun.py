@@ -46,7 +46,7 @@ def rerun_and_compare(session: Session, path: str, files_by_digest: Mapping[str,
     stages = history_stages(original)
     versions = sorted({stage.version for stage in stages} - {__version__})
     if versions:
-        session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, this is {__version__}")
+        session.console.warn(f"{original.name}: was made by herd {' and '.join(versions)}, but this is {__version__}: results may differ")
     first = _first_stage_to_rerun(stages, files_by_digest, original.name)
     with scratch_folder() as folder:
         for stage in stages[first:]:  # before any of them runs

@@ -89,7 +89,7 @@ def refused_shard_option(why: str, hint: str) -> OptionGroup:
 
 ITERATED, WORKERS = (
     "every iteration needs all rows, so the run cannot be divided into shards",
-    "--cluster WHERE distributes the rows over workers",
+    "use --cluster WHERE, which distributes the rows over workers",
 )
 IN_ROUNDS = refused_shard_option(ITERATED, WORKERS)
 

@@ -38,7 +38,7 @@ EXACT = (
     "Make the output identical, byte for byte, on every x86-64 processor and with any BLAS library.  "
     "Takes up to 1.7 times the CPU time; options that do not support it are refused."
 )
-WITHOUT_EXACT = "without --exact the bytes are those of this kind of machine"
+WITHOUT_EXACT = "leave out --exact; results may then differ in the last digits between machines"
 PLOT = ValueKind[tuple[str, str]](click.Tuple([str, FILE_PATH]))  # the name of a plot, and its file
 
 

@@ -29,14 +29,14 @@ def check_animations(session: Session, plots: Sequence[tuple[str, str]], known: 
         outputs.check_side_file(session, path)
     if plots:
         if session.shard is not None:
-            raise BadUsage(f"--plot {known} draws one run, so it does not go with --shard", hint="leave out --plot, or --shard")
+            raise BadUsage(f"--plot {known} draws one run, so it does not work with --shard", hint="leave out --plot, or --shard")
         require_matplotlib()
 
 
 def refuse_cluster(session: Session, plots: Sequence[tuple[str, str]]) -> None:
     """Raise BadUsage for a moving picture of runs that only the workers of a cluster see."""
     if plots and session.cluster is not None:
-        raise BadUsage(f"--plot {plots[0][0]} draws one run, so it does not go with --cluster", hint="leave out --plot, or --cluster")
+        raise BadUsage(f"--plot {plots[0][0]} draws one run, so it does not work with --cluster", hint="leave out --plot, or --cluster")
 
 
 def write_animations(session: Session, plots: Sequence[tuple[str, str]], panels: Sequence[Panel], captions: Sequence[str]) -> None:

@@ -53,7 +53,7 @@ class PreparedRows:
     def labels_and_class_names(self, where: str, option: str) -> tuple[Array, list[str]]:
         """Return labels and class names.  Raises DataError if the rows have none."""
         if self.y is None or self.names is None:
-            raise DataError(f"no labels 'y', which {option} needs", where=where, hint="--label COLUMN names the labels of a table")
+            raise DataError(f"there are no labels, which {option} needs", where=where, hint="name the column of labels: --label COLUMN")
         return self.y, self.names
 
     def single_class_labels(self) -> tuple[Array, list[str]]:
@@ -265,15 +265,15 @@ def binary_rows(session: Session, artifact: Artifact, values: tuple[int, int], r
     except HerdError as error:
         error.where = error.where or artifact.name
         if "no value_range" in error.message and hasattr(session.request, "visible_units"):
-            error.hint = f"{error.hint}; real numbers: --visible-units gaussian --standardize"
+            error.hint = f"{error.hint}; for real numbers use --visible-units gaussian --standardize"
             if dataset_preparation.has_only_counts(data):
-                error.hint = f"whole numbers: --visible-units poisson; or {error.hint}"
+                error.hint = f"for whole numbers use --visible-units poisson; or {error.hint}"
         raise
     if threshold is not None and reading.threshold is None:
-        session.console.note(f"units are on at {threshold:g} of the value range and above (--threshold)")
+        session.console.note(f"values from {threshold:g} of the value range upwards are read as 1 (--threshold)")
     declared = data.value_range if reading.value_range is None else reading.value_range
     if threshold is None and declared is None and dataset_preparation.are_sparse_counts(data) and (data.X.data > 1).any():
-        session.console.note("units are on where a count is above 0 (--threshold)")
+        session.console.note("counts above 0 are read as 1 (--threshold)")
     if threshold is None:
         declared = coding  # so that a subset of the rows is read in the same way
     return PreparedRows(

@@ -31,7 +31,7 @@ from herdcli.schema import Array, class_index
 PIECE = 1 << 20
 UNBOUNDED = 1 << 62
 COPIED = 28  # bytes per entry for reading and learning in memory, in addition to the stored ones
-UNLABELLED, UNLABELLED_HINT = "there are no labels 'y' to learn from", "--label COLUMN names the labels of a table"
+UNLABELLED, UNLABELLED_HINT = "there are no labels to learn from", "name the column of labels: --label COLUMN"
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _NAMED = re.compile(rb"[^\s:,;|#]+(?:\s+\d+:" + _NUMBER + rb")+\s*")
 _SVMLIGHT = re.compile(_NUMBER + rb"(?:\s+(?:qid|\d+):\S+)+\s*(?:#.*)?")

@@ -253,7 +253,7 @@ def write_network(session: Session, value: Network, summary: str, form: str, his
     text, labels = formats.write_network(value, form), formats.FORMATS[form].labels
     if value.auxiliary:
         more = f"{value.auxiliary} auxiliary variables that divide large noisy-max tables"
-        session.console.note(f"the file also has {more}; herd recognises and does not list them")
+        session.console.note(f"the file also has {more}; herd reads them but does not list them")
     if names_file.would_lose_names(value, labels):
         _write_names(session, names_file.write_names(value, labels), form)
     elif labels != "all" and not atomic_output.goes_to_stream(session.output) and Path(names_file_path(session.output)).exists():

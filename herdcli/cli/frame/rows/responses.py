@@ -45,7 +45,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
         found = further[name]
         if found.dtype.kind not in "fiub":
             raise DataError(
-                f"column '{name}' holds text, but --task regression needs numbers", where=where, hint="--label COLUMN names another"
+                f"column '{name}' holds text, but --task regression needs numbers", where=where, hint="name another column: --label COLUMN"
             )
         return found, value
     if name in features and name is not None:
@@ -54,7 +54,7 @@ def _split_target(value: Dataset, label: str | None, where: str) -> tuple[Array,
     if label is not None and label != "y":
         raise missing_column_error("--label", label, [*further, *features], where)
     if value.y is None:
-        raise DataError("there is no target 'y' to learn", where=where, hint="--label COLUMN names the column of the target")
+        raise DataError("there is no target to learn", where=where, hint="name the column of the target: --label COLUMN")
     if value.class_names:
         raise DataError("has names in 'y', but --task regression needs numbers", where=where, hint="leave --task out to learn classes")
     return value.y, value
@@ -137,9 +137,9 @@ def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> 
     """Return the labels of a column of lists such as 1,3,7 or [1, 3, 7]; integers are one label per row."""
     if value.y is None:
         raise DataError(
-            "there are no labels 'y' to learn from",
+            "there are no labels to learn from",
             where=where,
-            hint="--label COLUMN names a column of lists, --label A,B,C columns of 0 and 1",
+            hint="name a column of lists (--label COLUMN), or columns of 0 and 1 (--label A,B,C)",
         )
     texts = value.class_names
     if not texts:

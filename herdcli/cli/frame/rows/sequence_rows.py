@@ -116,7 +116,7 @@ def check_particles(session: Session, sequences: SequenceRows, want: str, states
     from herdcli.em.sequence.particle_filter import particle_filter_bytes
 
     if want not in ("filtered", "smoothed"):
-        raise BadUsage(f"--particles has no meaning with --want {want}", hint="use --want filtered or smoothed")
+        raise BadUsage(f"--particles does not work with --want {want}", hint="use --want filtered or smoothed")
     longest = int(sequences.found.lengths.max())
     session.require_memory(particle_filter_bytes(longest, count, states), f"{longest} steps × {count} particles")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
-HINT = "--scores FILE with a column for each of the rows', or --scores PREFIX of columns among them"
+HINT = "use --scores FILE with one score for each column of the rows, or --scores PREFIX if the scores are columns of the same table"
 LEAVE_OUT = "leave out columns that are not coordinates with --drop NAME,…"
 
 
@@ -34,7 +34,7 @@ def read_scores(
         raise NoInput("is not a file, and no column name begins with it", where=option)
     S, have = read_rows_and_names(session, option, "scores")
     if S.shape != X.shape:
-        raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, {where} has {X.shape[0]} × {X.shape[1]}", where=option)
+        raise DataError(f"has {S.shape[0]} rows × {S.shape[1]} columns, but {where} has {X.shape[0]} × {X.shape[1]}", where=option)
     if have and names and set(have) & set(names):
         S = align_matrix(session, S, have, names, X.shape[1], where=option)
     return X, names, S

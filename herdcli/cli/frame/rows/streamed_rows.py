@@ -37,8 +37,8 @@ UNBOUNDED = 1 << 62
 PACKED = 8  # how much smaller than its numbers a Parquet file may be to be considered large
 IN_MEMORY = 1 << 30  # bytes up to which rows are read whole although they could stay on disk with the same result
 NEEDS = "--on-disk needs a Parquet, CSV or dense HDF5 file whose rows are numbers"
-HINT = "herd convert INPUT -o FILE.h5 makes one"
-FEWER_COLUMNS = "herd convert INPUT --columns NAME,… -o FILE.h5 makes a smaller file"  # for fits that need all rows in memory
+HINT = "make one: herd convert INPUT -o FILE.h5"
+FEWER_COLUMNS = "make a smaller file: herd convert INPUT --columns NAME,… -o FILE.h5"  # for fits that need all rows in memory
 
 
 def open_streamed_dataset(

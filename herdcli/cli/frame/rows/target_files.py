@@ -68,7 +68,7 @@ def _mixture_target(artifact: Artifact) -> Target:
     model = artifact.value
     if model.freedom is not None:
         why = "is a variational Bayes model, a mixture of Student distributions, for which kernel means have no closed form"
-        raise BadUsage(f"{artifact.name} {why}", hint="herd em without --bayes")
+        raise BadUsage(f"{artifact.name} {why}", hint="fit the mixture again: herd em without --bayes")
     return MixtureTarget(model.weight / model.weight.sum(), model.mean, model.covariance)
 
 

@@ -92,7 +92,7 @@ def refuse_conflicts(files: Sequence[NamedFile]) -> None:
                 continue
             hint = f"give {NOUNS.get(each.label, each.label)} a name of its own"
             by = f"twice by {each.label}" if each.label == other.label else f"by both {other.label} and {each.label}"
-            raise BadUsage(f"is named {by}", where=_display_name(other), hint=hint)
+            raise BadUsage(f"this file is named {by}", where=_display_name(other), hint=hint)
 
 
 def _require_working_directory(files: Sequence[NamedFile]) -> None:

@@ -143,6 +143,6 @@ def test_names_that_are_numbers_are_spoken_of(tmp_path, run):
 
 def test_a_readable_model_is_no_data_set(tmp_path, run):
     (tmp_path / "m.txt").write_text(HEAD.format("") + "5:1\n")
-    message = "is a model of Vowpal Wabbit, not a data set\nhint: herd convert FILE --to classifier\n"
+    message = "is a model of Vowpal Wabbit, not a data set\nhint: convert it: herd convert FILE --to classifier\n"
     assert run("nherd-train", "m.txt", "-o", "c.h5") == (65, f"herd nherd-train: m.txt: {message}")
     assert run("convert", "m.txt", "-o", "c.h5") == (65, f"herd convert: m.txt: {message}")

@@ -115,7 +115,7 @@ def test_plots_of_a_table_of_classifiers_have_no_effect(herd: Callable, model: P
     [
         ("--mcnemar --confusion", "--confusion and --mcnemar make different tables\nhint: ask for one at a time\n"),
         ("--tournament --mcnemar", "--mcnemar and --tournament make different tables\nhint: ask for one at a time\n"),
-        ("--mcnemar", "--mcnemar compares two classifiers or more\nhint: herd eval A.h5 B.h5 --mcnemar\n"),
+        ("--mcnemar", "--mcnemar compares two classifiers or more\nhint: give at least two: herd eval A.h5 B.h5 --mcnemar\n"),
         ("--exact --tournament", "--exact does not work with --tournament\n"),
     ],
 )

@@ -43,7 +43,7 @@ def test_data_before_the_model_are_told(herd, model, digits):
     ended = herd("apply", digits, "model.h5", "-o", "out.h5")
     assert (ended.code, ended.err) == (
         65,
-        f"herd apply: {digits}: is a data set, but the first argument must be the model\nhint: herd apply MODEL DATA\n",
+        f"herd apply: {digits}: is a data set, but the first argument must be the model\nhint: change the order: herd apply MODEL DATA\n",
     )
 
 

@@ -252,7 +252,7 @@ REFUSED = {
     "a singular covariance": (
         ("same.csv", "--floor", "0", "--components", "1"),
         1,
-        "the covariance of component 0 is singular\nhint: a --floor above 0, or fewer --components\n",
+        "the covariance of component 0 is singular\nhint: use a --floor above 0, or fewer --components\n",
     ),
     "not Parquet": (
         ("few.csv", "--on-disk"),

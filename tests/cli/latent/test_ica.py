@@ -233,7 +233,7 @@ BAD = [
     (
         ("mixed.h5", "--filters", 6),
         2,
-        "ml needs as many filters as dimensions (4), not 6\nhint: --algorithm ebm, infomax or sparse-coding\n",
+        "ml needs as many filters as dimensions (4), not 6\nhint: use --algorithm ebm, infomax or sparse-coding\n",
     ),
     (
         ("mixed.h5", "--algorithm", "equil", "--filters", 6),

@@ -164,7 +164,7 @@ def test_rows_with_labels_are_learned_told_apart_sampled_and_judged(labelled: Pa
         (
             ("sample", "m.h5", "--given", "rows.csv"),
             2,
-            "--given does not work with a model that was learned with --labels\nhint: herd apply --want classes",
+            "--given does not work with a model that was learned with --labels\nhint: predict the labels: herd apply --want classes",
         ),
         pytest.param(
             ("convert", "m.h5", "-o", "m.onnx"),
@@ -250,7 +250,8 @@ def test_rows_of_words_are_learned_and_judged_sparse_as_they_are(tmp_path: Path,
     ended = run("sample", "m.h5", "-o", "s.h5")
     assert (ended.code, ended.err) == (
         2,
-        "herd sample: cannot sample from a model of words: it has no distribution of row lengths\nhint: herd apply --want features\n",
+        "herd sample: cannot sample from a model of words: it has no distribution of row lengths\nhint: for its hidden units use: "
+        "herd apply --want features\n",
     )
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_have_sets_is_refused_in_a_line(herd, tmp_path, trained):
     assert refused("apply", "plain.h5", "test.svm", "--want", "sets") == (
         2,
         "herd apply: plain.h5: --want sets needs a model learned with --coverage",
-        "hint: herd nherd-train --coverage 0.9",
+        "hint: train the model again: herd nherd-train --coverage 0.9",
     )
     assert refused("apply", "m.h5", "test.svm", "--want", "features") == (
         2,

@@ -174,7 +174,7 @@ def test_gaps_in_text_are_counted(herd, tmp_path):
 def test_a_table_with_gaps_in_the_place_of_the_model_is_told(herd, tmp_path):
     (tmp_path / "gap.csv").write_text("a,city\n1,Oslo\n,Rome\n")
     ended = herd("apply", "gap.csv", "gap.csv", "-o", "out.csv")
-    assert (ended.code, ended.err.splitlines()[-1]) == (65, "hint: herd apply MODEL DATA")
+    assert (ended.code, ended.err.splitlines()[-1]) == (65, "hint: change the order: herd apply MODEL DATA")
     assert "gap.csv: is a data set, but the first argument must be the model" in ended.err
 
 

@@ -100,7 +100,11 @@ def refuse_unavailable_results(fitted: Artifact, want: str | None, explain: int 
         hint = f"use --want {' or '.join(wants)}, or leave it out"
         raise BadUsage(f"--want {want} does not work with a {fitted.kind}", hint=hint)
     if want == "sets" and fitted.kind != "tagger" and fitted.value.coverage is None:
-        raise BadUsage("--want sets needs a model learned with --coverage", where=fitted.name, hint="train the model again: herd nherd-train --coverage 0.9")
+        raise BadUsage(
+            "--want sets needs a model learned with --coverage",
+            where=fitted.name,
+            hint="train the model again: herd nherd-train --coverage 0.9",
+        )
 
 
 def _coverage_of_model(session: Session, fitted: Artifact) -> Coverage:

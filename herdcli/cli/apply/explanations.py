@@ -43,7 +43,9 @@ def write_score_explanation(
     block, names = read_example(session, model, source, explain, input_format=input_format, label=label)
     found = explain_score(model, block)
     if found.towards >= 0:
-        session.console.note(f"example {explain}: what favours class {model.classes[found.towards]} over class {model.classes[found.against]}")
+        session.console.note(
+            f"example {explain}: what favours class {model.classes[found.towards]} over class {model.classes[found.against]}"
+        )
     form = FORMATS.get(suffix, "aligned")
     outputs.write_text_result(session, escape_text(table.FORMATS[form](_score_term_rows(model, found, names)), keep="\n\t"))
 

@@ -43,7 +43,7 @@ def warn_of_image_pairs(session: Session, hidden: int, batch_size: int, varies: 
     if used < len(varies):
         session.console.warn(f"{len(varies) - used} of {len(varies)} pixels are constant in all training images: their weights stay 0")
     if hidden > 2 * used:
-        session.console.warn(f"{hidden} hidden units are more than the {2 * used} pixels of a pair that vary")
+        session.console.warn(f"there are {hidden} hidden units, but only {2 * used} pixels of a pair vary: try a smaller --hidden")
     _warn_of_large_batch(session, batch_size, pairs, "pairs")
 
 

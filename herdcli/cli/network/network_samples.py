@@ -95,7 +95,9 @@ def _known_states_by_row(session: Session, network: Network, names: list[str], m
     from herdcli.markov.model.network import require_state
 
     if mask is not None:
-        raise BadUsage("--mask is for models with real or binary rows", hint="leave out --mask, and leave the cells to draw empty in --given")
+        raise BadUsage(
+            "--mask is for models with real or binary rows", hint="leave out --mask, and leave the cells to draw empty in --given"
+        )
     data = session.load(str(given), "given", kinds={"dataset"}, missing=True)
     X = data.value.X.toarray() if data.value.is_sparse else np.asarray(data.value.X)
     titles = data.value.feature_names or [f"x{i}" for i in range(X.shape[1])]

@@ -53,7 +53,8 @@ class ReportBuilder:
             from herdcli.cli.frame.history import command_lines
             from herdcli.evaluation.report.report_page import ReportPart
 
-            pictures, lines = _draw_pictures(self._session, artifact, settings), command_lines.command_lines(artifact)
+            pictures = _draw_pictures(self._session, artifact, settings)
+            lines = command_lines.with_file_names(command_lines.command_lines(artifact), self._session.inputs.values())
             tables = summary_tables(artifact.kind, artifact.value, artifact.recoding) if artifact.kind == "regression" else []
             self._parts.append(
                 ReportPart(artifact.name, artifact.kind, artifact.sha256, list(rows), artifact.history, pictures, lines, tables)

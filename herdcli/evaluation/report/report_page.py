@@ -244,9 +244,9 @@ def _command_lines_html(part: ReportPart) -> str:
         if name in lines
     )
     held = f"<dl>{used}</dl>\n" if used else ""
+    placeholders = ", with your files in place of the names in capitals, which stand for inputs by their digests" if used else ""
     return (
-        '<div class="made"><p>Makes it again, bit for bit, with your files in place of the names in capitals, '
-        "which stand for inputs by their digests:</p>\n<pre "
+        f'<div class="made"><p>Makes it again, bit for bit{placeholders}:</p>\n<pre '
         f'tabindex="0">{escape_html(lines)}</pre>\n'
         f'<p><button type="button" class="copy">Copy</button> <span class="quiet" role="status"></span></p>{held}</div>\n'
     )

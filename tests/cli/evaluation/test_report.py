@@ -116,6 +116,17 @@ def test_the_commands_on_the_page_make_the_same_artifacts_again(herd, small, tmp
         assert artifacts.load(str(tmp_path / name)).sha256 == digest, block
 
 
+def test_a_file_that_was_read_stands_in_the_commands_by_its_name(herd, tmp_path):
+    rows = "".join(f"{k % 7},{k % 5},{(k * k) % 11}\n" for k in range(60))
+    (tmp_path / "my rows.csv").write_text("a,b,c\n" + rows)
+    assert herd("em", "my rows.csv", "--components", "2", "-o", "m.h5", "-q").code == 0
+    for data, shown in (((), r"DATASET-[0-9a-f]{12}"), (("--data", "my rows.csv"), "'my rows.csv'")):
+        assert herd("eval", "m.h5", *data, "--report", "page.html", "-q").code == 0
+        page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+        assert re.search(rf"\nherd em {shown} --components 2 -o m.h5", page.replace(">herd", ">\nherd"))
+        assert ("names in capitals" in page) == (not data)
+
+
 def test_a_page_of_two_models_is_small(herd, digits, tmp_path):
     pytest.importorskip("matplotlib")
     assert herd("fit-rbm", "digits.h5", "--hidden", "30", "--epochs", "2", "-q", "-o", "a.h5").code == 0

@@ -8,7 +8,7 @@ equals the one in the history.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
@@ -73,6 +73,15 @@ def _files_by_role(stages: list[Stage], index: int) -> dict[str, str]:
 def input_placeholder(kind: str, sha256: str) -> str:
     """Return the placeholder of an input."""
     return f"{kind.upper()}-{sha256[:SHOWN]}"
+
+
+def with_file_names(lines: list[str], artifacts: Iterable[Artifact]) -> list[str]:
+    """Return command lines with the names of files that were read in place of their placeholders."""
+    for artifact in artifacts:
+        name = f"./{artifact.name}" if artifact.name.startswith("-") else artifact.name
+        if name != "stdin":
+            lines = [line.replace(input_placeholder(artifact.kind, artifact.sha256), shlex.quote(name)) for line in lines]
+    return lines
 
 
 FixedWords = tuple[list[str], list[str]]  # arguments before the options; options that name files, after them

@@ -7,9 +7,11 @@ from typing import Any
 
 from herdcli.artifacts import hdf5_guard
 from herdcli.artifacts.h5py_import import h5py
+from herdcli.artifacts.sealed import codec
 from herdcli.errors import BadUsage
 
 LISTED = 8
+TITLES = ("words", "vocabulary", "vocab", "terms", "column_names", "variable_names")  # other programs' and users' names for feature_names
 DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
 
 
@@ -50,6 +52,21 @@ def column_datasets(datasets: Mapping[str, h5py.Dataset], reserved: Collection[s
         if item.ndim == 1 and item.dtype.kind in "fiub" and name not in reserved and item.attrs.get("CLASS") != b"DIMENSION_SCALE"
     }
     return list(vectors) if len(vectors) > 1 and len({len(item) for item in vectors.values()}) == 1 else []
+
+
+def find_column_titles(file: h5py.File, limit: int, where: str) -> dict[str, str]:
+    """Return path -> `feature_names`, for texts that name the columns of X under another name, each once; {} if there are none."""
+    X = file.get("X")
+    shape = getattr(X, "shape", None) or (None if X is None else hdf5_guard.shape_attribute(X, "shape"))
+    if shape is None or len(shape) != 2 or "feature_names" in file:
+        return {}
+    for name in TITLES:
+        item = file.get(name)
+        if isinstance(item, h5py.Dataset) and item.shape == (shape[1],) and h5py.check_string_dtype(item.dtype):
+            hdf5_guard.check_readable({f"/{name}": item}, limit=limit, where=where)
+            if len({*codec.read_array(item, text=object).tolist()}) == shape[1]:
+                return {f"/{name}": "feature_names"}
+    return {}
 
 
 def resolve_member(file: h5py.File, member: str, *, where: str) -> tuple[Any, str | None]:

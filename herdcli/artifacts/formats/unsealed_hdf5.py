@@ -52,6 +52,8 @@ def read(file: h5py.File, name: str, options: LoadOptions) -> Dataset:
     top = {path[1:] for path in datasets if path.count("/") == 1}
     labels = choose_label(top, [known for known in LABELS if known not in keep], label, name)
     columns = {role: f"/{role}" for role in ("split", "weight", *NAMES) if f"/{role}" in datasets}
+    titles = {} if matlab else hdf5_contents.find_column_titles(file, limit, name)
+    columns |= {role: path for path, role in titles.items() if path[1:] not in (*keep, labels)}
     if labels:
         columns["y"] = f"/{labels}"
     kept = select_kept_columns(keep, {path[1:] for path in datasets}, {"X", *(path[1:] for path in columns.values())})

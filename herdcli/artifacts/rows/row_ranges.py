@@ -19,7 +19,7 @@ import numpy as np
 from herdcli.artifacts import hdf5_guard, memory_budget
 from herdcli.artifacts.byte_sources import ByteSource, open_source
 from herdcli.artifacts.dataset import Dataset, check_finite, check_magnitudes
-from herdcli.artifacts.formats import anndata, format_detection, parquet_files, unsealed_hdf5
+from herdcli.artifacts.formats import anndata, format_detection, hdf5_contents, parquet_files, unsealed_hdf5
 from herdcli.artifacts.formats.arrow import numpy_dtype, to_numpy
 from herdcli.artifacts.h5py_import import h5py
 from herdcli.artifacts.load_options import LoadOptions, ignore_note
@@ -435,6 +435,8 @@ def _open_hdf5(source: ByteSource, path: str, options: LoadOptions, verified: bo
     ):  # names, orientation or values differ
         return None
     own = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names", "class_names") if name in file}
+    titles = hdf5_contents.find_column_titles(file, memory_budget.default_memory_limit(), where) if sealed is None else {}
+    own |= {role: codec.read_array(file[name]) for name, role in titles.items() if name[1:] not in (*options.keep, options.label)}
     if options.label == NONE:
         own.pop("class_names", None)
     kept = {} if sealed is not None else _numeric_columns(file, options.keep, len(X))

@@ -15,7 +15,7 @@ import numpy as np
 from herdcli.artifacts import hdf5_guard, memory_budget
 from herdcli.artifacts.byte_sources import open_source
 from herdcli.artifacts.dataset import Dataset
-from herdcli.artifacts.formats import format_detection, parquet_files
+from herdcli.artifacts.formats import format_detection, hdf5_contents, parquet_files
 from herdcli.artifacts.formats.arrow import to_numpy
 from herdcli.artifacts.load_options import LoadOptions, ignore_note
 from herdcli.artifacts.load_save import Artifact
@@ -215,6 +215,9 @@ def _open_hdf5(path: str, where: str, options: LoadOptions, choose: SplitChooser
         if "y" in file:
             options.note(f"{where}: labels are ignored")
         further = {name: codec.read_array(file[name]) for name in ("split", "weight", "feature_names") if name in file}
+        if "provenance" not in file.attrs:
+            titles = hdf5_contents.find_column_titles(file, memory_budget.default_memory_limit(), where)
+            further |= {role: codec.read_array(file[name]) for name, role in titles.items()}
         short = next((name for name in ("split", "weight") if name in further and len(further[name]) != len(X)), None)
         if short is not None:
             raise DataError(

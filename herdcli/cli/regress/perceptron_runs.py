@@ -70,7 +70,9 @@ def fit_perceptron(session: Session, inputs: RegressionInputs, request: Request)
     value = _assemble_perceptron(session, run, fit, request.activation, request.seed)
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
     layers = ",".join(map(str, request.hidden or ()))
-    summary = f"{value.family}, {value.rows} rows × {value.columns} columns, {layers} hidden units, deviance explained {explained:.4g}"
+    summary = (
+        f"{value.family}, {value.rows} training rows × {value.columns} features, {layers} hidden units, deviance explained {explained:.4g}"
+    )
     outputs.write_artifact(session, value, summary, history=inputs.history)
     if len(fit.trace) and not np.isfinite(fit.trace[-1]):
         kept = "the parameters with the lowest validation loss are kept; use a lower --learning-rate"

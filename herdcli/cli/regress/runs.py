@@ -257,7 +257,10 @@ def require_varying_target(session: Session, inputs: RegressionInputs, distribut
 def write_result(session: Session, value: GeneralisedLinear, history: HistorySource) -> None:
     """Save the regression, or the table of its coefficients."""
     explained = 1 - value.deviance / value.null_deviance if value.null_deviance > 0 else float("nan")
-    summary = f"{value.family}, {value.rows} training rows × {value.coefficients.shape[1]} features, deviance explained {explained:.4g}"
+    bases = len(session.recoding.bases) if session.recoding else 0
+    count = value.coefficients.shape[1] + bases
+    features = f"{count} feature{'s' * (count != 1)}" + (f" ({bases} base level{'s' * (bases > 1)})" if bases else "")
+    summary = f"{value.family}, {value.rows} training rows × {features}, deviance explained {explained:.4g}"
     form = _table_format(session)
     if form is None:
         outputs.write_artifact(session, value, summary, history=history)

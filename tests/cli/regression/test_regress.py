@@ -295,6 +295,7 @@ def test_the_first_level_of_text_is_in_the_intercept(herd, tmp_path):
     ended = herd(*line, "-o", "c.json")
     assert ended.code == 0
     assert "t.csv: base levels, which the intercept represents: colour=blue\n" in ended.err
+    assert "training rows × 3 features (1 base level), deviance explained" in ended.err
     assert "combinations of others" not in ended.err
     means = {name: value[colours == name].mean() for name in ("blue", "green", "red")}
     found = {row["term"]: row["estimate"] for row in json.loads((tmp_path / "c.json").read_text())}

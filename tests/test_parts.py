@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from herdcli import parts
+from herdcli import algorithm, parts
 from herdcli.em import fitting, model_table
 from herdcli.em.models.clusters import ClusterModels
 from herdcli.errors import BadUsage, IncompletePart
@@ -199,17 +200,37 @@ def test_models_of_rows_have_the_names_of_their_lines(name: str) -> None:
     assert fitting.row_model(name).name == name
 
 
+def sources(*, containing: str) -> Iterator[tuple[Path, str]]:
+    """The modules of the package whose text has a match of a pattern: parsing all of them takes seconds."""
+    pattern = re.compile(containing, re.MULTILINE)
+    for path in sorted(Path(parts.__file__).parent.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if pattern.search(text):
+            yield path, text
+
+
 def test_algorithms_are_frozen_dataclasses_but_those_of_markov() -> None:
     """Constructors of markov turn a network and settings into orders and index arrays; all others hold what they are given."""
     package = Path(parts.__file__).parent
     mutable = [
         node.name
-        for path in sorted(package.rglob("*.py"))
+        for path, text in sources(containing=r"^    def step\(")
         if package / "markov" not in path.parents
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ClassDef)
         and not any("Protocol" in ast.unparse(base) for base in node.bases)
         and {"step", "result"} <= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
         and not any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list)
     ]
     assert mutable == []
+
+
+def test_abilities_of_algorithms_are_declared() -> None:
+    """No class answers for names that it does not have, and no algorithm is asked by the names of its attributes what it can do."""
+    assert not [path.name for path, _ in sources(containing=r"^ +def __getattr(ibute)?__\(")]
+    bases = (algorithm.HasStateShapes, algorithm.EstimatesSteps, algorithm.FixedLengthAlgorithm)
+    abilities = {name for base in bases for name in base.__abstractmethods__}
+    assert abilities == {"state_template", "estimate_total_steps", "steps"}
+    guess = rf'\b(hasattr|getattr)\([^"()]*"({"|".join(abilities)})"'
+    assert re.search(guess, 'if hasattr(algorithm, "state_template"):')
+    assert not [path.name for path, _ in sources(containing=guess)]

@@ -1,9 +1,10 @@
 """The interface of every iterated computation: its first state, its step, its stopping test and its result.
 
 An algorithm is a frozen dataclass with the methods below; some of `markov` are plain classes, as their constructors derive orders and
-index arrays.  Its fields are everything that its numbers depend on (rows, settings, seed), and how it is run (`map`).  Its state is a dataclass that holds all that its future depends on.  The type of the state is known
-without a start, so that a resumed run reads its checkpoint and never repeats `init`.  An algorithm whose start is expensive derives
-from `HasStateShapes` and has the method `state_template` as well.
+index arrays.  Its fields are everything that its numbers depend on (rows, settings, seed), and how it is run (`map`).  Its state is a
+dataclass that holds all that its future depends on.  The type of the state is known without a start, so that a resumed run reads its
+checkpoint and never repeats `init`.  An algorithm whose start is expensive derives from `HasStateShapes` and has the method
+`state_template` as well.
 An algorithm declares further abilities by its base classes, never by the names of its attributes.  Commands run every algorithm by
 the same call.  This call checks the memory, saves and resumes, responds to signals, tries the first steps for a dry run, and shows
 the progress.

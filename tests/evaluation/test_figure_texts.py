@@ -11,6 +11,7 @@ from importlib import import_module
 import pytest
 
 from herdcli.evaluation.report import column_descriptions, figure_formulas, figure_relations
+from herdcli.evaluation.report.own_explanations import own_explanations
 from herdcli.kinds import KINDS, kinds_with
 
 # keys of dictionaries in modules of figures that are no figures themselves
@@ -107,7 +108,9 @@ def test_families_of_figures_are_explained_by_their_endings(name):
 
 
 def test_meanings_and_formulas_are_of_the_same_figures():
-    assert set(figure_formulas.FORMULAS) == set(column_descriptions.metrics_with_description())
+    described = set(column_descriptions.metrics_with_description())
+    assert described == {*figure_formulas.FORMULAS, *own_explanations()}
+    assert not set(figure_formulas.FORMULAS) & set(own_explanations())
     assert figure_formulas.metric_formula("nothing") is None
 
 

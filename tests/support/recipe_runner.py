@@ -78,11 +78,15 @@ def write(block: Block, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
         return
-    text = path.read_text(encoding="utf-8")
+    path.write_text(changed(block, path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def changed(block: Block, text: str) -> str:
+    """The text of a file after a block of inserted lines; an AssertionError where the lines before them are not there once."""
     for old, new in _hunks(block.text):
         assert text.count(old) == 1, f"{block.title} has {text.count(old)} times:\n{old}"
         text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
+    return text
 
 
 def _hunks(diff: str) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from herdcli.cli.frame.options.declaration import (
     repeated_option,
     text_kind,
 )
-from herdcli.kinds import kinds_with
+from herdcli.kinds import KINDS, kinds_with
 from herdcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ def is_ellipse(text: str) -> bool:
     return text.partition(":")[0] == "ellipse"
 
 
+def _exported_kinds() -> str:
+    """Return, for each format of models, the kinds of artifacts that can be written in it, in words."""
+    formats = [form for form in FORMATS if form in ("safetensors", "onnx", "vw")]
+    return "; ".join(f"{form} of {', '.join(sorted(name for name in KINDS if form in KINDS[name].exports))}" for form in formats)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of `herd convert`; names and meanings are those of its --help."""
@@ -58,7 +64,7 @@ class Request:
         choice_kind(*FORMATS),
         group=OUTPUT,
         record=unrecorded_field(),
-        help="Format of the output.  [default: by the suffix of -o, else hdf5]",
+        help=f"Format of the output.  Models: {_exported_kinds()}.  [default: by the suffix of -o, else hdf5]",
     )
     label: str | None = option(
         text_kind(),

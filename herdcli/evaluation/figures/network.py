@@ -8,6 +8,7 @@ from herdcli.algorithm import Map, ProgressCallback
 from herdcli.errors import DataError
 from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.metrics import network_rows
+from herdcli.evaluation.report.figure_formulas import TEH
 from herdcli.markov.exact import enumeration
 from herdcli.markov.exact.junction_tree import CalibratedTree
 from herdcli.markov.learning import fit_summary
@@ -21,6 +22,9 @@ COLUMNS = (
     "variables", "factors", "log_z", "log_z_mean_field", "log_likelihood", "independent", "train_log_likelihood", "marginal_l1",
     "marginal_error_max", "converged", "residual", "iterations", "scaling_updates", "propagation_updates", "kl", "reference_l1", "joint_l1",
 )  # fmt: skip
+EXPLAINED = {  # meaning, formula and source of columns, for `herd eval --explain` and reports
+    "joint_l1": ("sum over all states of |P − reference|", "Σ_x |P(x) − R(x)| up to 2²⁰ states", TEH),
+}
 LIMIT, QUICK = 4e9, 1e8  # bytes of a junction tree, for eval and at the end of training
 MOST_JOINT = 1 << 20  # most states for which joint tables are compared
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from herdcli.evaluation.report.own_explanations import own_explanations
+
 MEANT = {
     "file": "the artifact",
     "kind": "what it holds",
@@ -79,7 +81,6 @@ MEANT = {
     "icl": "integrated classification likelihood; the smaller, the better",
     "independent": "baseline: the same figure if columns were independent (for regressions, with the mean response alone)",
     "iterations": "steps taken",
-    "joint_l1": "sum over all states of |P − reference|",
     "judged_on": "which rows: test, or those of the calibration",
     "kl": "Kullback-Leibler divergence from the reference, nats",
     "kurtosis": "median excess kurtosis of the outputs on training rows; 0 is Gaussian",
@@ -249,6 +250,8 @@ def column_description(column: str) -> str:
     """Return a line about a column, or an empty text if it has no description."""
     if column in MEANT:
         return MEANT[column]
+    if column in own_explanations():
+        return own_explanations()[column][0]
     if match := re.fullmatch(r"rank_(\d+)", column):
         return f"share of probes whose person is not among the {match[1]} most similar images"
     if match := re.fullmatch(r"precision_at_(\d+)", column):
@@ -269,4 +272,4 @@ def metric_title(column: str) -> str:
 
 def metrics_with_description() -> list[str]:
     """Return the names of all metrics with their own description, sorted."""
-    return sorted(MEANT)
+    return sorted({*MEANT, *own_explanations()})

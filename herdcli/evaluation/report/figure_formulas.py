@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from herdcli.evaluation.report.own_explanations import own_explanations
+
 TEH = "Teh (2003), Bethe Free Energy and Contrastive Divergence Approximations for Undirected Graphical Models"
 WELLING = "Welling (2009), Herding Dynamical Weights to Learn"
 BACH = "Bach, Lacoste-Julien & Obozinski (2012), On the Equivalence between Herding and Conditional Gradient Algorithms"
@@ -123,7 +125,6 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "icl": ("bic + 2 Σ entropy of q(z|x)", BIERNACKI),
     "independent": ("(1/n) Σ Σⱼ log p(xⱼ), the p(xⱼ) of the training rows", COMPUTED),
     "iterations": ("count", RUN),
-    "joint_l1": ("Σ_x |P(x) − R(x)| up to 2²⁰ states", TEH),
     "judged_on": ("split 2, or what calibrated where there is none", FILE),
     "kl": ("Σ_x R(x) log R(x)/P(x)", "Kullback & Leibler (1951)"),
     "kurtosis": ("median over outputs of E s⁴/(E s²)² − 3", "Hyvärinen, Karhunen & Oja (2001), Independent Component Analysis"),
@@ -264,6 +265,8 @@ def metric_formula(metric: str) -> tuple[str, str] | None:
     """Return formula and source of a metric, or None if it has no entry."""
     if metric in FORMULAS:
         return FORMULAS[metric]
+    if metric in own_explanations():
+        return own_explanations()[metric][1:]
     for pattern, found in PATTERNS.items():
         if re.fullmatch(pattern, metric):
             return found

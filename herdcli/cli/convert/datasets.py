@@ -64,7 +64,7 @@ def _convert_dataset(session: Session, request: Request) -> None:
     if data.kind != "dataset":
         outputs.write_artifact(session, data.value, f"{data.kind} as draws", history=data, format=target)
         return
-    value = transform_rows(session, normalize_images(session, data, request), data.name, request)
+    value = transform_rows(session, normalize_images(session, data, request.subsample, request.mask, request.equalize), data.name, request)
     value = assign_splits(value, request)
     if request.binarize == "median":
         value = binarize_at_median(session, value, data.name)

@@ -15,16 +15,15 @@ from herdcli.rows import image_normalization
 from herdcli.schema import Array
 
 if TYPE_CHECKING:
-    from herdcli.cli.convert.request import Request
     from herdcli.cli.frame.run.session import Session
 
 SHAPE_HINT = "set the attribute image_shape of /X to the height and width"
 
 
-def normalize_images(session: Session, artifact: Artifact, request: Request) -> Dataset:
+def normalize_images(session: Session, artifact: Artifact, subsample: int | None, mask: str | None, equalize: bool) -> Dataset:
     """Return the data set with its images normalised by the options; unchanged without any."""
     data: Dataset = artifact.value
-    subsample, mask, equalize = request.subsample, request.mask, request.equalize
+    subsample, mask, equalize = subsample, mask, equalize
     if not (subsample or mask or equalize):
         return data
     if data.is_sparse:

@@ -144,7 +144,7 @@ def _warn_of_result(
         else:
             many = f"1 {what} was" if floors == 1 else f"{floors} {'probabilities' if what == 'probability' else what + 's'} were"
             session.console.note(f"{many} raised to the floor of {value.floor:.3g}")
-    sequence_models.warn_of_nonconvergence(session, value, request)
+    sequence_models.warn_of_nonconvergence(session, value, request.iterations)
     if search.size > 1 and prepared.rows.training.count == 1 and value.first.sum() > 1:
         session.console.warn("there is only one sequence, so the initial state probabilities are estimated from a single row")
     if search.size > 1 and prepared.rows.training.rows == prepared.rows.training.count:

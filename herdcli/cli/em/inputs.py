@@ -44,9 +44,9 @@ class EMInputs:
 def read_inputs(session: Session, request: Request) -> EMInputs:
     """Read the rows and, with --init FILE, the initial values."""
     if request.on_disk:
-        data, rows = on_disk.read_rows(session, request)
+        data, rows = on_disk.read_rows(session, request.source, request.weights, request.split, request.seed, request.label)
     else:
-        data = _load_dataset(session, request)
+        data = _load_dataset(session, request.weights, request.input_format, request.label, request.source)
         try:
             rows = _split_rows(session, data, request)
         except HerdError as error:
@@ -56,20 +56,20 @@ def read_inputs(session: Session, request: Request) -> EMInputs:
     return EMInputs(rows, _fit_options(request, data.value, rows, given), replace(data, value=None))
 
 
-def _load_dataset(session: Session, request: Request) -> Artifact:
+def _load_dataset(session: Session, weights: str | None, input_format: str | None, label: str | None, source: str) -> Artifact:
     """Read a data set as a dense matrix in memory, or with its rows on disk if they need more than --max-memory."""
-    keep = (request.weights,) if request.weights and request.weights != "weight" else ()
-    form, label = request.input_format, request.label
+    keep = (weights,) if weights and weights != "weight" else ()
+    form, label = input_format, label
     found = streamed_rows.open_streamed_dataset(
-        session, request.source, label=label, input_format=form, is_requested=False, unit_bytes=COPIED, missing=True, keep=keep
+        session, source, label=label, input_format=form, is_requested=False, unit_bytes=COPIED, missing=True, keep=keep
     )
-    data = found or session.load(request.source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
+    data = found or session.load(source, "data", kinds={"dataset"}, input_format=form, label=label, keep=keep, missing=True)
     value: Dataset = data.value
     if value.is_sparse:
         rows, columns = value.X.shape
         session.require_memory(4 * rows * columns, f"{rows} × {columns} values")
         value = replace(value, X=value.X.toarray().astype(np.float32))
-    kept = nonzero_weight_indices(session, _row_weights(value, request.weights))
+    kept = nonzero_weight_indices(session, _row_weights(value, weights))
     return replace(data, value=value if kept is None else take_rows(value, kept))
 
 

@@ -133,7 +133,7 @@ def _warn_of_result(
         which = floored_variances.list_columns(columns, prepared.rows.feature_names) if columns else "columns"
         why = f"{which} hardly differ{'s' * (len(columns) == 1)} from the prediction, or a state moves without noise"
         console.warn(f"{many} raised to the floor: {why}")
-    sequence_models.warn_of_nonconvergence(session, value, request)
+    sequence_models.warn_of_nonconvergence(session, value, request.iterations)
     if known is not None and known.sequences == 1:
         console.warn("there is only one sequence, so the mean μ and covariance P of the first state come from this sequence alone")
     if known is not None and known.rows == known.sequences:

@@ -38,27 +38,38 @@ def fit_model(session: Session, inputs: EMInputs, request: Request) -> None:
     else:
         found = session.run(fit.search, label=request.model, memory="the statistics")
     value = fit.artifact_from_search(found, session.map)
-    outputs.write_artifact(session, value, _summarize(value, found, request), history=inputs.history)
+    outputs.write_artifact(
+        session,
+        value,
+        _summarize(value, found, request.model, request.bayes, request.minibatch, request.per_class, request.components),
+        history=inputs.history,
+    )
     _warn_of_result(session, value, found, request)
 
 
-def _summarize(value: FittedArtifact, search: SearchResult, request: Request) -> str:
+def _summarize(
+    value: FittedArtifact,
+    search: SearchResult,
+    model: str,
+    bayes: bool,
+    minibatch: int | None,
+    per_class: bool,
+    components: tuple[int, int] | None,
+) -> str:
     from herdcli.em.artifacts import Clusters
 
-    part = TABLE[request.model].part
+    part = TABLE[model].part
     of = f" (best of {len(search.scores)} tried)" if len(search.scores) > 1 else ""
     last = float(value.ledger.log_likelihood[-1])
-    figure = f"squared error {abs(last):.6g} per row" if request.model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats per row"
-    if request.bayes:
+    figure = f"squared error {abs(last):.6g} per row" if model in ("kmeans", "pca") else f"log-likelihood {last:.6g} nats per row"
+    if bayes:
         figure = f"bound {-float(value.ledger.free_energy[-1]):.6g} nats per row"
     count = int(value.restarts.iterations[value.restarts.best])
-    steps = (
-        f"{request.minibatch} minibatches" if request.minibatch and request.model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
-    )
-    if len(value.ledger.log_likelihood) == 1 and request.model == "pca":
+    steps = f"{minibatch} minibatches" if minibatch and model == "kmeans" else f"{count} iteration{'s' * (count != 1)}"
+    if len(value.ledger.log_likelihood) == 1 and model == "pca":
         return f"{search.size} {part}{'s' if search.size != 1 else ''}, {figure}"
     size = len(value.centre) if isinstance(value, Clusters) else search.size
-    each = f" for each of {len(value.known.class_names or ())} classes" if request.per_class and request.components and value.known else ""
+    each = f" for each of {len(value.known.class_names or ())} classes" if per_class and components and value.known else ""
     return f"{size} {part}{'s' if size != 1 else ''}{each}{of}, {steps}, {figure}"
 
 

@@ -19,7 +19,6 @@ from herdcli.splits import TEST, TRAIN, VALID
 
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
-    from herdcli.cli.em.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.schema import Array
 
@@ -36,22 +35,22 @@ def _spilled_rows(file: split_files.SpilledRows, room: int) -> ComputedRows[RowB
     return ComputedRows(file.count, file.columns, read, room)
 
 
-def read_rows(session: Session, request: Request) -> tuple[Artifact, FitRows]:
+def read_rows(
+    session: Session, source: str, weights: str | None, split: str | None, seed: int, label: str | None
+) -> tuple[Artifact, FitRows]:
     """Return the artifact that the rows came from, and the rows, split by --split or by the file's own split, else all for training."""
-    if request.source == "-":
+    if source == "-":
         raise BadUsage("--on-disk needs a Parquet or HDF5 file", hint="make one: herd convert INPUT -o FILE.parquet")
-    if request.weights not in (None, "weight"):
+    if weights not in (None, "weight"):
         raise BadUsage("--on-disk takes weights only from the column 'weight'", hint="leave out --weights, or rename the column")
 
     def chosen(count: int, own: Array | None) -> Array | None:
-        if request.split is None:
+        if split is None:
             return own
         session.require_memory(10 * count, f"the split of {count} rows")
-        return dataset_preparation.assign_splits(Dataset(np.broadcast_to(np.uint8(0), (count, 1))), request.split, request.seed)
+        return dataset_preparation.assign_splits(Dataset(np.broadcast_to(np.uint8(0), (count, 1))), split, seed)
 
-    artifact, found = split_files.load_parts(
-        request.source, note=session.console.note, choose=chosen, label=request.label, roles=session.column_roles()
-    )
+    artifact, found = split_files.load_parts(source, note=session.console.note, choose=chosen, label=label, roles=session.column_roles())
     session.inputs["data"], session.recoding = replace(artifact, value=None), artifact.recoding
     for number, part in found.items():
         session.console.detail(f"{artifact.name}: {group_digits(part.count)} rows of split {number} in $TMPDIR")

@@ -102,10 +102,10 @@ def load_initial_model(session: Session, initial_file: str | None, model: str, c
     return found
 
 
-def warn_of_nonconvergence(session: Session, value: Model, request: Request) -> None:
+def warn_of_nonconvergence(session: Session, value: Model, iterations: int) -> None:
     """Warn if the fit ended before it converged."""
-    if not value.restarts.converged[value.restarts.best] and request.iterations:
-        session.console.warn(f"not converged after {request.iterations} iterations; raise --iterations or --tolerance")
+    if not value.restarts.converged[value.restarts.best] and iterations:
+        session.console.warn(f"not converged after {iterations} iterations; raise --iterations or --tolerance")
 
 
 def _summarize(value: Model, search: SearchResult) -> str:

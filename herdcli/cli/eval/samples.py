@@ -40,7 +40,9 @@ def with_target(session: Session, artifact: Artifact, request: Request) -> Artif
     weight = samples.normalized_weights(artifact.value.weight, len(atoms), None if own is None else own.groups)
     reference, kernel = None, None
     if request.scores:
-        atoms, kernel = _atoms_and_scores(session, request, artifact, atoms, names)
+        atoms, kernel = _atoms_and_scores(
+            session, request.target, request.data, request.kernel, request.scores, request.seed, artifact, atoms, names
+        )
         reference = samples.target_reference(kernel, ScoreTarget(atoms.shape[1]))
     elif request.target or request.data:
         text = request.kernel or (own.kernel if own is not None else "")
@@ -70,22 +72,30 @@ def _coordinates(session: Session, artifact: Artifact, exempt: Sequence[str] = (
 
 
 def _atoms_and_scores(
-    session: Session, request: Request, artifact: Artifact, points: Array, names: list[str] | None
+    session: Session,
+    target: str | None,
+    data: str | None,
+    kernel: str | None,
+    scores: str | None,
+    seed: int,
+    artifact: Artifact,
+    points: Array,
+    names: list[str] | None,
 ) -> tuple[Array, Kernel]:
     """Return atoms and their scores in the columns of a Stein kernel, and the kernel.
 
     It is the kernel of --kernel, else the samples' own, else stein:imq.
     """
     own = artifact.value if artifact.kind == "samples" else None
-    if request.target or request.data:
+    if target or data:
         raise BadUsage("--scores already describe the target", hint="leave out --data and --distribution")
-    text = request.kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
-    kernel = parse_kernel(text)
-    if not isinstance(kernel, SteinKernel):
+    text = kernel or (own.kernel if own is not None and own.kernel.startswith("stein") else "stein:imq")
+    stein = parse_kernel(text)
+    if not isinstance(stein, SteinKernel):
         raise BadUsage(f"--scores need a Stein kernel, not {text}", hint="use --kernel stein:imq")
-    X, _, S = stein_scores.read_scores(session, request.scores, points, names, artifact.name)
+    X, _, S = stein_scores.read_scores(session, scores, points, names, artifact.name)
     scale: Array = np.ones(X.shape[1]) if own is None or own.scale is None else own.scale
-    return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(kernel, X / scale, "median", request.seed)
+    return np.concatenate([X / scale, S * scale], axis=1), choose_length_scales(stein, X / scale, "median", seed)
 
 
 def _read_target(session: Session, target: str | None, data: str | None, dimension: int, names: list[str] | None, kernel: str) -> Target:

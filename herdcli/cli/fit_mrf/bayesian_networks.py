@@ -51,7 +51,17 @@ def learn_bayesian_network(session: Session, request: Request, form: str) -> Non
         given = _read_rows(session, request)
         parents = _choose_parents(session, given, request)
         with streamed_rows.suggest_streaming(SMALLER_TABLES, lambda: not given.cases.complete and given.model is None):
-            learned = _learn_tables(session, given.cases, parents, request)
+            learned = _learn_tables(
+                session,
+                given.cases,
+                parents,
+                request.smoothing,
+                request.tolerance,
+                request.iterations,
+                request.orders,
+                request.seed,
+                request.on_nonconvergence,
+            )
     tables = learned.method.split_into_tables(learned.state.tables)
     if len(given.holdout):
         rows, kept = len(given.cases.x), len(given.holdout)
@@ -73,13 +83,23 @@ class LearnedTables:
     state: Tables
 
 
-def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, request: Request) -> LearnedTables:
+def _learn_tables(
+    session: Session,
+    cases: WeightedCases,
+    parents: Parents,
+    smoothing: float,
+    tolerance: float,
+    iterations: int,
+    orders: int,
+    seed: int,
+    on_nonconvergence: str,
+) -> LearnedTables:
     """Learn the tables by EM.  Without missing values one step gives the counts, whatever the initial tables, and suffices."""
     from herdcli.markov.learning.bayesian_network_em import ExpectationMaximisation
 
     method = ExpectationMaximisation(
-        cases, parents, smoothing=request.smoothing, tolerance=request.tolerance,
-        iterations=1 if cases.complete else request.iterations, orders=request.orders, seed=request.seed,
+        cases, parents, smoothing=smoothing, tolerance=tolerance,
+        iterations=1 if cases.complete else iterations, orders=orders, seed=seed,
     )  # fmt: skip
     state = session.run(method, label="bayes", memory="the junction tree over the rows")
     if cases.complete or method.meets_criterion(state):
@@ -88,7 +108,7 @@ def _learn_tables(session: Session, cases: WeightedCases, parents: Parents, requ
         )
     gain = float(np.diff(state.objective[-2:])[0]) if len(state.objective) > 1 else np.inf
     message = f"bayes did not converge in {state.step} steps: the last gained {gain / cases.weight.sum():.3g} nats per row"
-    if request.on_nonconvergence == "error":
+    if on_nonconvergence == "error":
         raise NotConverged(message, hint="raise --iterations or --tolerance")
     session.console.warn(f"{message}; raise --iterations or --tolerance")
     return LearnedTables(method, state)

@@ -58,7 +58,9 @@ def command(session: Session, request: Request) -> None:
 
     form = output_format(session, request.format, NETWORK_FORMATS)
     check_output(session, "network", form)
-    if counted_rows.learns_from_counts(request):
+    if counted_rows.learns_from_counts(
+        request.algorithm, request.expectations, request.moments, request.features, request.has_penalty_path
+    ):
         counted_rows.count_and_learn(session, request)
         return
     counted_rows.refuse_shards(session, request.algorithm)

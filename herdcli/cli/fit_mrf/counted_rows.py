@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 BY_ROWS = ("bayes", "pseudo-likelihood")
 
 
-def learns_from_counts(request: Request) -> bool:
+def learns_from_counts(algorithm: str, expectations: str, moments: str | None, features: str | None, has_penalty_path: bool) -> bool:
     """Return whether learning needs only counts of the rows, not the rows themselves."""
-    chains = request.algorithm == "gradient" and request.expectations != "exact"
-    return not (request.moments or request.features or request.algorithm in BY_ROWS or chains or request.has_penalty_path)
+    chains = algorithm == "gradient" and expectations != "exact"
+    return not (moments or features or algorithm in BY_ROWS or chains or has_penalty_path)
 
 
 def refuse_shards(session: Session, algorithm: str) -> None:
@@ -44,8 +44,14 @@ def refuse_shards(session: Session, algorithm: str) -> None:
 
 def count_and_learn(session: Session, request: Request) -> None:
     """Count this run's blocks of rows, and save a `network` or a shard of the counts."""
-    with row_readers.open_row_ranges(session, request) as found:
-        rows = None if found is None else row_readers.rows_in_files(session, request, found)
+    with row_readers.open_row_ranges(session, request.source, request.input_format, request.label) as found:
+        rows = (
+            None
+            if found is None
+            else row_readers.rows_in_files(
+                session, request.value_range, request.values, request.threshold, request.split, request.seed, found
+            )
+        )
         if rows is not None:
             try:
                 _count_blocks(session, request, rows)
@@ -105,12 +111,14 @@ def save_all_units(session: Session, whole: CountsShard, history: HistorySource,
         rows, total = row_counts.join_counts(whole.parts, scopes_counted, min_states=least)
         states = whole.states
     nodes = len(rows.cardinality)
-    row_readers.require_same_reading(_value_reading_of_shard(whole), total.values, request)
+    row_readers.require_same_reading(_value_reading_of_shard(whole), total.values, request.threshold)
     pairs = constraints.compute_pair_tables(rows, rows.cardinality, request.smoothing)
     scopes = (
         named
         if named is not None
-        else inputs.scopes_from_structure(inputs.structure_options(request, False), nodes, pairs, whole.shape, request.seed)
+        else inputs.scopes_from_structure(
+            inputs.structure_options(request.algorithm, request.structure, False), nodes, pairs, whole.shape, request.seed
+        )
     )
     clusters = constraints.make_clusters(rows, rows.cardinality, scopes, request.smoothing, pairs)
     problem = constraints.validate_problem(

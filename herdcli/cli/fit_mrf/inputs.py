@@ -65,7 +65,7 @@ def read_inputs(session: Session, request: Request) -> LearningInputs:
     from herdcli.markov.model import constraints
 
     if request.moments:
-        return _read_moments(session, request, request.moments)
+        return _read_moments(session, request.base, request.regions, request.moments)
     data = load_dataset(session, request.source, request.input_format, request.label)
     states = read_states(session, data, request)
     rows, held = _split_rows(states, data.name)
@@ -114,17 +114,17 @@ def read_regions(session: Session, names: list[str] | None, nodes: int, regions:
     return tuple(load_parsed_text(session, regions, "regions", lambda text: structure_selection.read_scopes(text, names, nodes)))
 
 
-def _read_moments(session: Session, request: Request, path: str) -> LearningInputs:
+def _read_moments(session: Session, base: str | None, regions: str | None, path: str) -> LearningInputs:
     from herdcli.markov.learning import given_moments
     from herdcli.markov.model import constraints
 
     problem = load_parsed_text(session, path, "moments", given_moments.read_moments)
     nodes = len(problem.cardinality)
-    base, asked = (
-        read_base_network(session, request.base, problem.names, nodes),
-        read_regions(session, problem.names, nodes, request.regions),
+    base_network, asked = (
+        read_base_network(session, base, problem.names, nodes),
+        read_regions(session, problem.names, nodes, regions),
     )
-    return LearningInputs(constraints.validate_problem(replace(problem, base=base)), None, None, None, None, None, asked)
+    return LearningInputs(constraints.validate_problem(replace(problem, base=base_network)), None, None, None, None, None, asked)
 
 
 def read_base_network(
@@ -239,11 +239,15 @@ def _build_clusters(session: Session, states: EncodedStates, rows: StateRows, pa
     if scopes is None:
         if featured and request.structure is None:
             return list(featured)
-        kind, probability, reach = structure_options(request, bool(featured))
+        kind, probability, reach = structure_options(request.algorithm, request.structure, bool(featured))
         if kind in ("l1", "stability"):
             from herdcli.cli.fit_mrf import l1_structure
 
-            scopes = list(l1_structure.select_pairs(session, (kind, probability, reach), (states.cardinality, names), rows, request))
+            scopes = list(
+                l1_structure.select_pairs(
+                    session, (kind, probability, reach), (states.cardinality, names), rows, request.seed, request.path
+                )
+            )
         else:
             scopes = scopes_from_structure((kind, probability, reach), nodes, pairs, states.shape, request.seed)
     return [*constraints.make_clusters(rows, states.cardinality, scopes, request.smoothing, pairs), *featured]
@@ -275,9 +279,9 @@ def scopes_from_structure(
     return [*structure_selection.structure_pairs(kind, probability, reach, nodes, information, shape, seed)]
 
 
-def structure_options(request: Request, has_features: bool) -> tuple[str, float, int]:
+def structure_options(algorithm: str, structure: tuple[str, float, int] | None, has_features: bool) -> tuple[str, float, int]:
     """Return the options of --structure; by default all pairs for linear-response, no pairs if there are features, and else a tree."""
-    if request.algorithm == "linear-response":
+    if algorithm == "linear-response":
         return "full", 0.0, 0
-    found: tuple[str, float, int] = request.structure or ("independent" if has_features else "chow-liu", 0.0, 0)
+    found: tuple[str, float, int] = structure or ("independent" if has_features else "chow-liu", 0.0, 0)
     return found

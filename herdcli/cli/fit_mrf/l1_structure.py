@@ -11,7 +11,6 @@ from herdcli.errors import BadUsage
 if TYPE_CHECKING:
     from pathlib import Path as File
 
-    from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.run.session import Session
     from herdcli.markov.learning.l1_selection import PenaltyPath
     from herdcli.markov.model.constraints import StateRows
@@ -20,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def select_pairs(
-    session: Session, structure: tuple[str, float, int], variables: tuple[Array, list[str] | None], rows: StateRows, request: Request
+    session: Session,
+    structure: tuple[str, float, int],
+    variables: tuple[Array, list[str] | None],
+    rows: StateRows,
+    seed: int,
+    path: str | None,
 ) -> list[Pair]:
     """Return the selected pairs and, with --path, write the path.  variables  numbers of states and names of the variables."""
     from herdcli.markov.learning import l1_selection
@@ -40,13 +44,13 @@ def select_pairs(
     share = None
     if kind == "stability":
         points = made.penalty[: made.best_index + 1]
-        share = session.run_preparation(l1_selection.StabilitySelection(x, rows.weight, halves, request.seed, points), label="stability")
+        share = session.run_preparation(l1_selection.StabilitySelection(x, rows.weight, halves, seed, points), label="stability")
         found = [(int(i), int(j)) for i, j in np.argwhere(np.triu(share >= l1_selection.CHOSEN, 1))]
         where = f"at least {l1_selection.CHOSEN:.0%} of {halves} random halves of the rows"
         told = f"each in {where}, penalties from {made.penalty[made.best_index]:.4g}"
     session.console.note(f"{kind}: {len(found)} pairs selected, {told}")
-    if request.path is not None:
-        _write_penalty_path(session, request.path, made, share)
+    if path is not None:
+        _write_penalty_path(session, path, made, share)
     return found
 
 

@@ -103,9 +103,9 @@ class CountableRows:
     values: ValueReading = field(default_factory=ValueReading)
 
 
-def open_row_ranges(session: Session, request: Request) -> AbstractContextManager[RowRanges | None]:
+def open_row_ranges(session: Session, source: str, input_format: str | None, label: str | None) -> AbstractContextManager[RowRanges | None]:
     """Open files whose rows can be read in ranges; None for small files and files that must be read whole."""
-    return streamed_rows.open_row_ranges(session, request.source, input_format=request.input_format, label=request.label)
+    return streamed_rows.open_row_ranges(session, source, input_format=input_format, label=label)
 
 
 def rows_in_memory(session: Session, request: Request) -> CountableRows:
@@ -119,13 +119,21 @@ def rows_in_memory(session: Session, request: Request) -> CountableRows:
                    cardinality=None if named is None else states.cardinality)  # fmt: skip
 
 
-def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> CountableRows | None:
+def rows_in_files(
+    session: Session,
+    value_range: tuple[float, float] | None,
+    values: str,
+    threshold: float | None,
+    split: str | None,
+    seed: int,
+    ranges: RowRanges,
+) -> CountableRows | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
     head = ranges.read(0, 1)
     if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # the numbers of text labels differ between ranges of rows
         return None
-    values = _choose_value_reading(request.value_range, request.values, request.threshold, head, ranges.declared)
-    if values is None:
+    reading = _choose_value_reading(value_range, values, threshold, head, ranges.declared)
+    if reading is None:
         return None
     if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # rows_in_memory knows the names of these states
         return None
@@ -136,14 +144,14 @@ def rows_in_files(session: Session, request: Request, ranges: RowRanges) -> Coun
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     shape = ranges.declared.get("image_shape")
     names = ranges.names if ranges.declared.get("named", True) else None
-    split = streamed_rows.assign_range_splits(ranges, request.split, request.seed)
+    parts = streamed_rows.assign_range_splits(ranges, split, seed)
     layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
 
     def read(start: int, stop: int) -> StateBlock:
-        return _state_block(ranges.read(start, stop), start, split[start:stop], values, artifact.name)
+        return _state_block(ranges.read(start, stop), start, parts[start:stop], reading, artifact.name)
 
     source = streamed_rows.unit_blocks(layout, read)
-    return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=values)
+    return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=reading)
 
 
 def _choose_value_reading(
@@ -167,12 +175,12 @@ def _choose_value_reading(
     return ValueReading(cut=low + share * (high - low), limits=(low, high))
 
 
-def require_same_reading(values: ValueReading, distinct_values: Array, request: Request) -> None:
+def require_same_reading(values: ValueReading, distinct_values: Array, threshold: float | None) -> None:
     """Raise AmbiguousValues if the values of all rows together would be read differently from the values of a part.
 
     This can happen when only two values occur.
     """
-    if values.cut is None or request.threshold is not None or values.kinds is not None or not 1 <= len(distinct_values) <= 2:
+    if values.cut is None or threshold is not None or values.kinds is not None or not 1 <= len(distinct_values) <= 2:
         return
     cut = dataset_preparation.threshold_between_levels((float(distinct_values[0]), float(distinct_values[-1])), values.limits)
     if any((value >= cut) != (value >= values.cut) for value in distinct_values.tolist()):

@@ -26,14 +26,22 @@ def search_parents(session: Session, cases: WeightedCases, names: list[str] | No
 
     required, forbidden = (_read_edges(session, path, role, names, len(cases.cardinality)) for path, role in (
         (request.required_edges, "required_edges"), (request.forbidden_edges, "forbidden_edges")))  # fmt: skip
-    made = session.run_preparation(_make_hill_climbing(cases, request, required, forbidden), label="hill-climb")
+    made = session.run_preparation(
+        _make_hill_climbing(cases, request.score, request.equivalent_rows, request.max_parents, request.tabu, required, forbidden),
+        label="hill-climb",
+    )
     session.console.note(f"hill-climb: {sum(map(len, made))} edges chosen by --score {request.score}")
     if request.bootstrap:
         count = np.zeros((len(made), len(made)))
         for unit in range(request.bootstrap):
             sample = draw_bootstrap_weights(cases, request.seed, unit)
             for j, of in enumerate(
-                session.run_preparation(_make_hill_climbing(sample, request, required, forbidden), label=f"bootstrap {unit + 1}")
+                session.run_preparation(
+                    _make_hill_climbing(
+                        sample, request.score, request.equivalent_rows, request.max_parents, request.tabu, required, forbidden
+                    ),
+                    label=f"bootstrap {unit + 1}",
+                )
             ):
                 count[list(of), j] += 1
         _report_support(session, made, count / request.bootstrap, names, request)
@@ -41,14 +49,20 @@ def search_parents(session: Session, cases: WeightedCases, names: list[str] | No
 
 
 def _make_hill_climbing(
-    cases: WeightedCases, request: Request, required: list[tuple[int, int]], forbidden: list[tuple[int, int]]
+    cases: WeightedCases,
+    score: str,
+    equivalent_rows: float,
+    max_parents: int,
+    tabu: int,
+    required: list[tuple[int, int]],
+    forbidden: list[tuple[int, int]],
 ) -> HillClimbing:
     from herdcli.markov.learning.family_scores import FamilyScore
     from herdcli.markov.learning.hill_climbing import HillClimbing
 
-    score = FamilyScore(request.score, request.equivalent_rows)
+    family_score = FamilyScore(score, equivalent_rows)
     start = ((),) * len(cases.cardinality)
-    return HillClimbing(cases, start, request.max_parents, score=score, tabu=request.tabu, required=required, forbidden=forbidden)
+    return HillClimbing(cases, start, max_parents, score=family_score, tabu=tabu, required=required, forbidden=forbidden)
 
 
 def _read_edges(session: Session, path: str | None, role: str, names: list[str] | None, nodes: int) -> list[tuple[int, int]]:

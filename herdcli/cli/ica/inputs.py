@@ -162,13 +162,15 @@ def _fit_whitening(session: Session, X: Array | LazyMatrix, request: Request) ->
     rows_of = X if isinstance(X, np.ndarray) else streamed_rows.matrix_rows(X)
     fitted = fit_whitening(rows_of, request, session.map)
     constant = whitening.find_constant_columns(rows_of, session.map) if fitted.dropped else np.empty(0)
-    report_and_check_whitening(session, fitted, constant, request)
+    report_and_check_whitening(
+        session, fitted, constant, request.whiten, request.components, request.component_count, request.variance_fraction
+    )
     return fitted
 
 
-def whitening_method(request: Request) -> Method:
+def whitening_method(whiten: Method | None, components: int | float | None) -> Method:
     """Return the whitening method."""
-    return request.whiten or ("pca" if request.components else "zca")
+    return whiten or ("pca" if components else "zca")
 
 
 def require_enough_rows(rows: int, columns: int, component_count: int | None, variance_fraction: float | None) -> None:
@@ -181,17 +183,25 @@ def require_enough_rows(rows: int, columns: int, component_count: int | None, va
 
 def fit_whitening(rows: Array | BlockRows | RowMoments, request: Request, map: Map = map) -> Whitening:
     """Return the whitening of rows, or of their moments."""
-    method, count, share = whitening_method(request), request.component_count, request.variance_fraction
+    method, count, share = whitening_method(request.whiten, request.components), request.component_count, request.variance_fraction
     if isinstance(rows, RowMoments):
         return whitening.whitening_from_moments(rows, method=method, components=count, share=share, log=request.log)
     return whitening.fit_whitening(rows, method=method, components=count, share=share, log=request.log, map=map)
 
 
-def report_and_check_whitening(session: Session, fitted: Whitening, constant: Array, request: Request) -> None:
+def report_and_check_whitening(
+    session: Session,
+    fitted: Whitening,
+    constant: Array,
+    whiten: Method | None,
+    components: int | float | None,
+    component_count: int | None,
+    variance_fraction: float | None,
+) -> None:
     """Report constant columns and dropped directions.  Raises DataError if directions are dropped and --whiten centre needs them all."""
-    columns, method = fitted.mean.size, whitening_method(request)
-    least = request.component_count or columns
-    if request.variance_fraction:
+    columns, method = fitted.mean.size, whitening_method(whiten, components)
+    least = component_count or columns
+    if variance_fraction:
         session.console.note(
             f"{len(fitted.forward)} of {columns} components are kept; they have {100 * fitted.kept_variance_fraction:.3g} % of the variance"
         )

@@ -43,7 +43,7 @@ class MomentRows:
 def sum_moments_and_learn(session: Session, request: Request) -> None:
     """Compute the moments of this run's blocks, and save an artifact of kind `ica` or a shard of the moments."""
     with streamed_rows.open_row_ranges(session, request.source, input_format=request.input_format, label=request.label) as found:
-        rows = None if found is None else _rows_in_files(session, request, found)
+        rows = None if found is None else _rows_in_files(session, request.split, request.algorithm, request.seed, found)
         try:
             _sum_blocks(session, request, rows or _rows_in_memory(session, request))
         except DataError as error:
@@ -51,31 +51,27 @@ def sum_moments_and_learn(session: Session, request: Request) -> None:
             raise
 
 
-def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> MomentRows | None:
+def _rows_in_files(session: Session, split: str | None, algorithm: str, seed: int, ranges: RowRanges) -> MomentRows | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
     from herdcli.cli.frame.rows.column_order import warn_of_unused_weights
     from herdcli.cli.ica import inputs
 
     head, artifact = ranges.read(0, 1), ranges.artifact
     others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
-    numbered = (
-        (request.split is not None or ranges.read_split_column() is None)
-        and head.class_names
-        and not hasattr(ranges.parts[0][1], "further")
-    )
+    numbered = (split is not None or ranges.read_split_column() is None) and head.class_names and not hasattr(ranges.parts[0][1], "further")
     if artifact.recoding or others or numbered:
         return None
     session.inputs["data"] = artifact
     session.report_range_use(ranges)
     session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
     warn_of_unused_weights(session, head)
-    whole = inputs.has_no_heldout_rows(request.split, request.algorithm, ranges.read_split_column() is not None)
-    split = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, request.split, request.seed)
+    whole = inputs.has_no_heldout_rows(split, algorithm, ranges.read_split_column() is not None)
+    parts = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, split, seed)
     shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
     layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
-    use = block_moments.split_to_row_uses(split)
+    use = block_moments.split_to_row_uses(parts)
     source = streamed_rows.unit_blocks(layout, lambda start, stop: MomentBlock(start, ranges.read(start, stop).X, use[start:stop]))
-    return MomentRows(source, layout, split, names, None if shape is None else np.asarray(shape), artifact)
+    return MomentRows(source, layout, parts, names, None if shape is None else np.asarray(shape), artifact)
 
 
 def _rows_in_memory(session: Session, request: Request) -> MomentRows:
@@ -124,7 +120,15 @@ def save_all_units(session: Session, whole: ICAShard, history: HistorySource, re
     inputs.require_enough_rows(total.rows, len(whole.centre), request.component_count, request.variance_fraction)
     all_kept = total.rows < len(whole.centre)
     fitted = inputs.fit_whitening(total.X if all_kept else total.moments(whole.centre), request)
-    inputs.report_and_check_whitening(session, fitted, total.constant_columns if fitted.dropped else np.empty(0), request)
+    inputs.report_and_check_whitening(
+        session,
+        fitted,
+        total.constant_columns if fitted.dropped else np.empty(0),
+        request.whiten,
+        request.components,
+        request.component_count,
+        request.variance_fraction,
+    )
     if len(total.X) < total.rows:
         session.console.note(
             f"the whitening uses {group_digits(total.rows)} rows; "

@@ -58,20 +58,28 @@ def _fit_square_model(session: Session, rows: WhitenedRows, request: Request) ->
         return _fit_sobi(session, rows, request.lags, request.tolerance, request.iterations)
     if algorithm != "ml" and _has_library(session, algorithm):
         return _fit_with_library(session, rows, request)
-    return _fit_maximum_likelihood(session, rows, request)
+    return _fit_maximum_likelihood(session, rows, request.density, request.gamma, request.tolerance, request.iterations, request.one_pass)
 
 
-def _fit_maximum_likelihood(session: Session, rows: WhitenedRows, request: Request) -> ICAFit:
+def _fit_maximum_likelihood(
+    session: Session,
+    rows: WhitenedRows,
+    density: str | None,
+    gamma: float | None,
+    tolerance: float | None,
+    iterations: int | None,
+    one_pass: bool,
+) -> ICAFit:
     from herdcli.ica import maximum_likelihood as ml
     from herdcli.ica.whitening import make_row_blocks
 
     problem = ml.MaximumLikelihoodProblem(
         rows.Z,
-        request.density or "auto",
-        request.gamma or 1.0,
-        request.tolerance or TOLERANCE,
-        request.iterations or ITERATIONS,
-        elsewhere=None if request.one_pass else block_placement.place_blocks_on_workers(session, make_row_blocks(rows.Z)),
+        density or "auto",
+        gamma or 1.0,
+        tolerance or TOLERANCE,
+        iterations or ITERATIONS,
+        elsewhere=None if one_pass else block_placement.place_blocks_on_workers(session, make_row_blocks(rows.Z)),
     )
     return session.run(ml.MaximumLikelihood(problem, session.map), label="learning", memory="learning")
 

@@ -165,7 +165,7 @@ def _scaled_sample_and_kernel(session: Session, request: Request, rows: IndexedR
     kernel = parse_kernel(request.kernel)
     inputs.refuse_inexact_kernel(session, kernel)
     X = indexed_rows.sample_row_ranges(rows)
-    rows.scale = scale = inputs.choose_column_scale(session, request, X, rows.names)
+    rows.scale = scale = inputs.choose_column_scale(session, request.scale, X, rows.names)
     X = X / scale
     kernel = choose_length_scales(kernel, X, request.bandwidth, request.seed)
     kernel.check(X)

@@ -89,7 +89,7 @@ def read_inputs(session: Session, request: Request) -> SelectionInputs:
     if earlier is not None and data is not None:
         data = _match_earlier_columns(session, data, earlier.value)
     target, given = _target_and_candidates(session, request, data)
-    scale = _column_scale(session, request, data, target, given)
+    scale = _column_scale(session, request.scale, data, target, given)
     if isinstance(kernel, SteinKernel):
         kernel, groups, rows = _stein_groups(kernel, request, data, scale)
     else:
@@ -101,7 +101,7 @@ def read_inputs(session: Session, request: Request) -> SelectionInputs:
     chosen = selection_settings(session, request, 0 if approximate else norm_sample_size(request.norm, target, given), approximate)
     if earlier is not None:
         groups = selection_problem.resume_groups(groups, earlier.value, request.rule, kernel.text(), scale, chosen.norm)
-    _check_candidate_counts(session, request, groups)
+    _check_candidate_counts(session, request.rule, request.unique, request.polish, groups)
     names = None if data is None or data.rows.group_names is None else list(data.rows.group_names)
     return SelectionInputs(
         problem=selection_problem.SelectionProblem(kernel, tuple(groups), chosen),
@@ -177,27 +177,31 @@ def _parse_target(session: Session, request: Request, candidates: Array | None, 
     )
 
 
-def _column_scale(session: Session, request: Request, data: _InputRows | None, target: Target, candidates: Array | None) -> Array:
+def _column_scale(
+    session: Session, scale: str | tuple[float, ...], data: _InputRows | None, target: Target, candidates: Array | None
+) -> Array:
     """Return the divisors (d,) of the columns."""
     return choose_column_scale(
-        session, request, _scale_basis(data, target, candidates), None if data is None else data.feature_names, rows=data is not None
+        session, scale, _scale_basis(data, target, candidates), None if data is None else data.feature_names, rows=data is not None
     )
 
 
-def choose_column_scale(session: Session, request: Request, basis: Array, names: list[str] | None, *, rows: bool = True) -> Array:
+def choose_column_scale(
+    session: Session, scale: str | tuple[float, ...], basis: Array, names: list[str] | None, *, rows: bool = True
+) -> Array:
     """Return the divisors (d,) of the columns, computed from points (n, d), and warn about a dominant column."""
     from herdcli.quadrature.input_preparation import choose_column_scales, find_dominant_column
 
-    if request.scale == "none" and rows and (found := find_dominant_column(basis)) is not None:
+    if scale == "none" and rows and (found := find_dominant_column(basis)) is not None:
         name = names[found[0]] if names else f"x{found[0]}"
         session.console.warn(
             f"column '{name}' has {100 * found[1]:.1f} % of the variance, so it dominates all distances "
             f"between rows; --scale std equalizes the columns"
         )
-    scale, constant = choose_column_scales(basis, request.scale)
+    divisors, constant = choose_column_scales(basis, scale)
     if constant:
         session.console.warn(f"constant columns are not scaled: {', '.join(str(j) for j in constant[:8])}")
-    return scale
+    return divisors
 
 
 def _scale_basis(data: _InputRows | None, target: Target, candidates: Array | None) -> Array:
@@ -296,7 +300,9 @@ def read_input_rows(session: Session, request: Request) -> _InputRows:
     """Read INPUT, its weights and its groups."""
     from herdcli.quadrature import row_groups
 
-    artifact = _load_input(session, request)
+    artifact = _load_input(
+        session, request.source, request.by, request.input_format, request.row_weight, request.label_column, request.has_blocks
+    )
     X, names = rows_and_names(artifact)
     weights = getattr(artifact.value, "weight", None)
     group: Array | None = None
@@ -348,20 +354,26 @@ def _split_groups(
     return X, names, group, None
 
 
-def _load_input(session: Session, request: Request) -> Artifact:
+def _load_input(
+    session: Session,
+    source: str,
+    by: str | None,
+    input_format: str | None,
+    row_weight: str | None,
+    label_column: str | None,
+    has_blocks: bool,
+) -> Artifact:
     """Load INPUT into memory."""
-    if sampler_chains.has_separate_chain_files(request.source, request.by):
-        return sampler_chains.load_chains(session, request.source, request.input_format)
-    if request.by == "chain" and request.source != "-":
-        artifact = session.load(
-            request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, also=sampler_columns.OWN
-        )
+    if sampler_chains.has_separate_chain_files(source, by):
+        return sampler_chains.load_chains(session, source, input_format)
+    if by == "chain" and source != "-":
+        artifact = session.load(source, "data", kinds={"dataset", "samples"}, input_format=input_format, also=sampler_columns.OWN)
         if sampler_columns.chain_column([*(rows_and_names(artifact)[1] or []), *(getattr(artifact.value, "columns", None) or {})]):
             return artifact  # else the labels of the rows may number the chains
-    label = None if request.by in (None, "y") else request.by
-    also = [name for name in sampler_columns.STATISTICS if name not in (label, request.row_weight, request.label_column)]
-    with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: request.has_blocks):
-        return session.load(request.source, "data", kinds={"dataset", "samples"}, input_format=request.input_format, label=label, also=also)
+    label = None if by in (None, "y") else by
+    also = [name for name in sampler_columns.STATISTICS if name not in (label, row_weight, label_column)]
+    with streamed_rows.suggest_streaming(IN_SMALL_BLOCKS, lambda: has_blocks):
+        return session.load(source, "data", kinds={"dataset", "samples"}, input_format=input_format, label=label, also=also)
 
 
 def remove_column(X: Array, names: list[str] | None, column: str, option: str, where: str) -> tuple[Array, list[str] | None, Array]:
@@ -386,13 +398,13 @@ def _match_earlier_columns(session: Session, data: _InputRows, earlier: Samples)
     return replace(data, rows=replace(rows, X=X), feature_names=names, scores=S)
 
 
-def _check_candidate_counts(session: Session, request: Request, groups: list[SelectionGroup]) -> None:
+def _check_candidate_counts(session: Session, rule: str, unique: bool, polish: bool, groups: list[SelectionGroup]) -> None:
     """Warn if a rule that may repeat candidates has fewer than atoms.  Raises DataError for rules that may not."""
     fewest = min(groups, key=lambda group: len(group.points) - group.count)
-    rule = TABLE[request.rule]
-    if "candidates" not in rule.reads and fewest.count > len(fewest.points):
+    entry = TABLE[rule]
+    if "candidates" not in entry.reads and fewest.count > len(fewest.points):
         raise DataError(f"{fewest.count} atoms were requested, but there are only {len(fewest.points)} rows", hint="give a smaller -m")
-    if not (rule.repeats and "unique" in rule.reads) or request.unique or request.polish:
+    if not (entry.repeats and "unique" in entry.reads) or unique or polish:
         return
     if fewest.count > len(fewest.points):
         found = f"there are only {len(fewest.points)} candidates for {fewest.count} atoms, so some are chosen more than once"

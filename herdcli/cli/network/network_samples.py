@@ -33,7 +33,10 @@ def sample_network(session: Session, fitted: Artifact, request: Request) -> tupl
     session.recoding = state_encoding(network)
     _note_lost_state_names(session, session.recoding)
     held = [] if request.given is None else _known_states_by_row(session, network, names, request.mask, request.given)
-    parts = [_sample_rows(session, network, request, known, k) for k, known in enumerate(held or [{}])]
+    parts = [
+        _sample_rows(session, network, request.burn_in, request.thin, request.chains, request.seed, request.count, known, k)
+        for k, known in enumerate(held or [{}])
+    ]
     X = np.concatenate(parts)[:, : network.listed_count]
     shape = None if network.shape is None or int(np.prod(network.shape)) != network.count else network.shape
     small = X.astype(np.int8 if X.max(initial=0) < 128 else np.int64)
@@ -62,18 +65,28 @@ def _note_lost_state_names(session: Session, recoding: Recoding) -> None:
     session.console.note(f"{form} has no names of states, so their indices are written; csv, hdf5 and parquet keep the names")
 
 
-def _sample_rows(session: Session, network: Network, request: Request, evidence: dict[int, int], number: int) -> Array:
+def _sample_rows(
+    session: Session,
+    network: Network,
+    burn_in: int,
+    thin: int,
+    chains: int | None,
+    seed: int,
+    count: int,
+    evidence: dict[int, int],
+    number: int,
+) -> Array:
     """Return rows (count, N) sampled with the known variables fixed."""
     from herdcli.markov.model.network import condition_network
     from herdcli.markov.query.chains.network_samples import NetworkSampling
 
-    asked = {"burn_in": request.burn_in, "thin": request.thin, "chains": request.chains or 0, "seed": request.seed + number}
-    method = NetworkSampling(condition_network(network, evidence), request.count, **asked)
+    asked = {"burn_in": burn_in, "thin": thin, "chains": chains or 0, "seed": seed + number}
+    method = NetworkSampling(condition_network(network, evidence), count, **asked)
     if number == 0:
         told = "independent rows" if method.exact else f"{method.chains} chains of blocked Gibbs sampling, {len(method.blocks)} blocks"
         session.console.note(told)
     found = session.run(method, label="sampling", memory="the rows and the tables of a batch")
-    if found.unmoved and request.count > 1:
+    if found.unmoved and count > 1:
         few = "all chains started from the only possible state that was found, and"
         session.console.warn(
             f"{few} {found.unmoved} variables never changed: the samples may cover only part of the distribution (raise --thin)"

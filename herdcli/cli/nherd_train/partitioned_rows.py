@@ -51,7 +51,7 @@ def learn_in_parts(session: Session, request: Request) -> None:
         passes=settings.passes,
         input_format=form,
         label=label,
-        lazily=runs.can_stay_in_file(request, settings),
+        lazily=runs.can_stay_in_file(request.model, settings),
     ) as given:
         if given.data is None:
             raise BadUsage(
@@ -66,7 +66,17 @@ def learn_in_parts(session: Session, request: Request) -> None:
                 why = "--coverage with --parts needs validation rows for the calibration, but there are none"
                 raise BadUsage(why, hint="hold out some rows: --split .6,.2,.2")
             if request.rounds > 1:
-                _learn_in_rounds(session, rows, settings, request, given)
+                _learn_in_rounds(
+                    session,
+                    rows,
+                    settings,
+                    request.parts,
+                    request.racing_algorithms,
+                    request.racing_multiclass_forms,
+                    request.rounds,
+                    request.coverage,
+                    given,
+                )
                 return
             made = _learn_parts(session, rows, settings, request, given.name)
         except DataError as error:
@@ -75,20 +85,30 @@ def learn_in_parts(session: Session, request: Request) -> None:
         shards.save_units_or_shard(session, made, "parts", save_all_units, given.data, request)
 
 
-def _learn_in_rounds(session: Session, rows: ClassificationRows, settings: Settings, request: Request, example_input: ExampleInput) -> None:
+def _learn_in_rounds(
+    session: Session,
+    rows: ClassificationRows,
+    settings: Settings,
+    parts: int,
+    racing_algorithms: tuple[str, ...],
+    racing_multiclass_forms: tuple[str, ...],
+    rounds: int,
+    coverage: float | None,
+    example_input: ExampleInput,
+) -> None:
     """Learn all parts in every round, and save a `classifier`."""
-    train, chosen = _partition_rows(session, rows, settings.seed, settings.shuffle, request.parts, example_input.name)
-    settings, table = _race_settings(session, rows, train, settings, request.racing_algorithms, request.racing_multiclass_forms)
+    train, chosen = _partition_rows(session, rows, settings.seed, settings.shuffle, parts, example_input.name)
+    settings, table = _race_settings(session, rows, train, settings, racing_algorithms, racing_multiclass_forms)
     source = learning_rounds.PartSource(rows.X, rows.y, rows.weight, [train[part] for part in chosen])
     columns, size = rows.X.shape[1] + 1, row_sources.rows_per_block(settings.kernel, settings.covariance)
     algorithm = learning_rounds.RoundLearning(
-        block_placement.place_blocks_on_workers(session, source), settings, columns, list(rows.names), request.rounds, size
+        block_placement.place_blocks_on_workers(session, source), settings, columns, list(rows.names), rounds, size
     )
     made = session.run(algorithm, label="learning", memory="the weights of the parts")
-    if request.coverage is not None:
-        made = replace(made, coverage=Coverage(level=request.coverage, alpha=1.0 - request.coverage))
+    if coverage is not None:
+        made = replace(made, coverage=Coverage(level=coverage, alpha=1.0 - coverage))
     made = calibrate_model(heldout_scores.with_heldout_scores(replace(made, feature_names=rows.feature_names, race=table), rows))
-    _save_model(session, made, f"{request.rounds} rounds of {request.parts} parts", example_input.data)
+    _save_model(session, made, f"{rounds} rounds of {parts} parts", example_input.data)
 
 
 def _partition_rows(

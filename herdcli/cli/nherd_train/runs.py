@@ -48,7 +48,7 @@ def learn_stream(session: Session, request: Request, model: Classifier | None) -
     for option in ("ngrams", "weighting", "keep_case"):
         session.warn_of_ignored_option(option, "without --text")
     form, label = request.input_format, request.label
-    stays = can_stay_in_file(request, settings)
+    stays = can_stay_in_file(request.model, settings)
     with labelled_examples.open_examples(
         session, request.source, role="data", passes=settings.passes, input_format=form, label=label, lazily=stays, task=task
     ) as given:
@@ -94,9 +94,9 @@ def _coverage_summary(classifier: Classifier) -> str:
     return f"; {what} contain the true value for {found.share_covered:.4g} of them (goal: {found.level:g}){shown}"
 
 
-def can_stay_in_file(request: Request, settings: Settings) -> bool:
+def can_stay_in_file(model: str | None, settings: Settings) -> bool:
     """Return whether rows can stay in their file; a continued model may need the columns in another order."""
-    return request.model is None
+    return model is None
 
 
 def learning_settings(request: Request, model: Classifier | None) -> Settings:

@@ -105,22 +105,22 @@ def _memory_limit(session: Session) -> int:
 
 
 def _plan_elimination(
-    session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+    session: Session, network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[EliminationPassPlan | None, int, str]:
     """Return a pass by the best elimination order, if there is one, its bytes, and a message."""
     return _plan_by_order(
-        session, *_search_order(session, network, request, maximised=maximised, kept=kept), maximised=maximised, kept=kept
+        session, *_search_order(session, network, orders, seed, maximised=maximised, kept=kept), maximised=maximised, kept=kept
     )
 
 
 def _search_order(
-    session: Session, network: Network, request: Request, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
+    session: Session, network: Network, orders: int, seed: int, *, maximised: Sequence[int] = (), kept: Sequence[int] = ()
 ) -> tuple[StagedOrderSearch, StagedOrder]:
     """Return the search for an elimination order, and the best order found."""
     from herdcli.markov.query import exact_queries
 
-    orders = exact_queries.make_order_search(network, request.orders, request.seed, maximised=maximised, remaining_variables=kept)
-    return orders, session.run_preparation(orders, label="orders")
+    search = exact_queries.make_order_search(network, orders, seed, maximised=maximised, remaining_variables=kept)
+    return search, session.run_preparation(search, label="orders")
 
 
 def _plan_by_order(
@@ -164,7 +164,7 @@ def answer_most_probable_states(
         raise BadUsage("--solver toulbar2 cannot sum out the parts of a large noisy-max", hint="leave --solver out")
     found = _find_most_probable_states(session, network, names, request, whole=whole)
     if whole and found.exact:
-        _note_ties(session, network, found, evidence, request)
+        _note_ties(session, network, found, evidence, request.orders, request.seed)
     short = f"log value {found.value:.10g}" + ("" if found.exact else f", at most {found.bound:.10g}")
     if not found.exact:
         share = f"the log value of its answer is {found.value:.8g}, and the optimum is at most {found.bound:.8g}"
@@ -185,12 +185,14 @@ def answer_most_probable_states(
         _save_states_as_beliefs(session, loaded, network_and_evidence, found, summary, request.orders, request.seed)
 
 
-def _note_ties(session: Session, network: Network, best_states: MostProbableStates, evidence: dict[int, int], request: Request) -> None:
+def _note_ties(
+    session: Session, network: Network, best_states: MostProbableStates, evidence: dict[int, int], orders: int, seed: int
+) -> None:
     """Print a note if other states are equally probable; this is checked only if elimination is fast."""
     from herdcli.markov.query import exact_queries
 
     every = range(network.count)
-    _, staged = _search_order(session, network, request, maximised=every)
+    _, staged = _search_order(session, network, orders, seed, maximised=every)
     if not staged.complete or staged.cells > FEW_CELLS:
         return
     states = {i: 0 if i in evidence else best_states.states[i] for i in every}
@@ -227,13 +229,15 @@ def _find_most_probable_states(
 
         return toulbar2.solve_most_probable(network, request.time)
     every = range(network.count) if whole else variables
-    orders, staged = _search_order(session, network, request, maximised=every)
+    search, staged = _search_order(session, network, request.orders, request.seed, maximised=every)
     least = None
     if not whole and request.algorithm == AUTO:
-        least = _branch_and_bound(session, network, variables, request, staged.cells if staged.complete else math.inf)
+        least = _branch_and_bound(
+            session, network, variables, request.orders, request.seed, request.effort, staged.cells if staged.complete else math.inf
+        )
     if least is not None and least.exact:
         return least
-    found = _plan_by_order(session, orders, staged, maximised=every)
+    found = _plan_by_order(session, search, staged, maximised=every)
     if request.algorithm != "max-product" and (found[1] <= _memory_limit(session) or request.algorithm == "junction-tree"):
         work = _require_elimination(session, found)
         best = session.run(
@@ -251,7 +255,7 @@ def _find_most_probable_states(
 
 
 def _branch_and_bound(
-    session: Session, network: Network, variables: list[int], request: Request, cells: float
+    session: Session, network: Network, variables: list[int], orders: int, seed: int, effort: float, cells: float
 ) -> MostProbableStates | None:
     """Search for the marginal MAP by branch and bound, if constrained elimination needs many more table cells than an unconstrained order.
 
@@ -264,10 +268,10 @@ def _branch_and_bound(
 
     if cells <= FEW_CELLS:
         return None
-    _, free = _search_order(session, network, request)
+    _, free = _search_order(session, network, orders, seed)
     if not free.complete or cells <= MANY_TIMES * free.cells:
         return None
-    search = BranchAndBound(network, variables, free.order.tolist(), BRANCHING * request.effort * MILLION, session.map)
+    search = BranchAndBound(network, variables, free.order.tolist(), BRANCHING * effort * MILLION, session.map)
     if search.memory() > _memory_limit(session):
         return None
     if not search.is_worthwhile():
@@ -293,7 +297,7 @@ def _approximate_most_probable_states(session: Session, network: Network, reques
     if found.exact or not searched:
         return found
     (state,) = ended
-    if (fixed := _eliminate_remaining(session, work, state, request)) is not None:
+    if (fixed := _eliminate_remaining(session, work, state, request.orders, request.seed, request.effort)) is not None:
         return replace(fixed, iterations=found.iterations)
     search = BestFirstSearch(work.inner.network, work.order.tolist(), work.reparametrised_tables(state), state.states, effort, room)
     session.console.note(
@@ -308,7 +312,9 @@ def _approximate_most_probable_states(session: Session, network: Network, reques
     return MostProbableStates(states, value + constant, bound, exact, "branch-and-bound", found.iterations)
 
 
-def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductState, request: Request) -> MostProbableStates | None:
+def _eliminate_remaining(
+    session: Session, work: MaxProduct, state: MaxProductState, orders: int, seed: int, effort: float
+) -> MostProbableStates | None:
     """Return the most probable states by elimination of the variables that the bound of max-product leaves open, if that fits."""
     from herdcli.markov.model.restricted_states import restrict_to_states
     from herdcli.markov.query import exact_queries
@@ -317,9 +323,9 @@ def _eliminate_remaining(session: Session, work: MaxProduct, state: MaxProductSt
         return None
     left = restrict_to_states(work.inner.network, work.possibly_better_states(state))
     every = range(left.network.count)
-    orders, staged = _search_order(session, left.network, request, maximised=every)
-    found = _plan_by_order(session, orders, staged, maximised=every)
-    if found[0] is None or found[1] > _memory_limit(session) or staged.cells > request.effort * MILLION:
+    search, staged = _search_order(session, left.network, orders, seed, maximised=every)
+    found = _plan_by_order(session, search, staged, maximised=every)
+    if found[0] is None or found[1] > _memory_limit(session) or staged.cells > effort * MILLION:
         return None
     free, before = (int((network.cardinality > 1).sum()) for network in (left.network, work.inner.network))
     session.console.note(f"auto: elimination of {free} of {before} variables; max-product determined the others")
@@ -405,7 +411,7 @@ def answer_joint_table(
     network, evidence = network_and_evidence
     names = _query_variables(loaded.value, parse_query(request.query), evidence)
     free = [i for i in names if i not in evidence]
-    work = _require_elimination(session, _plan_elimination(session, network, request, kept=free))
+    work = _require_elimination(session, _plan_elimination(session, network, request.orders, request.seed, kept=free))
     p, log_z = session.run(
         exact_queries.JointMarginalAlgorithm(work, session.map), label="elimination", after=lambda _: work.estimate_cost()
     )
@@ -438,7 +444,7 @@ def answer_log_z(
 
     network, _ = network_and_evidence
     try:
-        work = _require_elimination(session, _plan_elimination(session, network, request))
+        work = _require_elimination(session, _plan_elimination(session, network, request.orders, request.seed))
     except DataError as error:
         error.hint = "--query bounds encloses log Z; --format pr without --query approximates it"
         raise

@@ -41,7 +41,7 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
     if queries.output_format(session, request.query_kind, request.format, request.evidence_rows) == "pr" and asked.algorithm in NO_LOG_Z:
         raise BadUsage(f"{asked.algorithm} computes no log Z, but --format pr writes only log Z", hint="use --format mar")
     try:
-        made = _infer_shard(session, loaded.value, network_and_evidence, asked, request)
+        made = _infer_shard(session, loaded.value, network_and_evidence, asked, request.restarts, request.output_marginals)
         shards.save_units_or_shard(session, made, "starts", save_all_units, loaded, request)
     except DataError as error:  # the error is in the network, not in the evidence, which was read last
         error.where = error.where or loaded.name
@@ -49,19 +49,24 @@ def infer_network(session: Session, loaded: Artifact, network_and_evidence: tupl
 
 
 def _infer_shard(
-    session: Session, full: Network, network_and_evidence: tuple[Network, dict[int, int]], settings: InferenceSettings, request: Request
+    session: Session,
+    full: Network,
+    network_and_evidence: tuple[Network, dict[int, int]],
+    settings: InferenceSettings,
+    restarts: int,
+    output_marginals: str,
 ) -> BeliefsShard:
     """Return the results of this run's starts."""
     from herdcli.markov.bethe.starts import BeliefsShard
     from herdcli.markov.model import beliefs
 
     network, evidence = network_and_evidence
-    restarts = request.restarts if settings.algorithm in algorithms_reading_option("restarts") else 0
+    restarts = restarts if settings.algorithm in algorithms_reading_option("restarts") else 0
     if not restarts:
         shards.refuse_shards(session, "use --restarts, which makes several starts, or --evidence-rows, whose rows are divided into blocks")
     units = shards.unit_numbers_of_run(session, restarts + 1, "starts")
     inferred = _run_starts(session, network, settings, units) if restarts else [_infer_with_settings(session, network, settings)]
-    nodes_only = request.output_marginals == "nodes"
+    nodes_only = output_marginals == "nodes"
     parts = [
         beliefs.assemble_beliefs(
             full, evidence, found.nodes, [] if nodes_only else found.cliques, algorithm=name, **found.attributes | checked

@@ -131,7 +131,7 @@ def prepare_chain_fit(
     """
     if options.criterion == "icl":
         raise BadUsage("--criterion icl is for mixtures", hint="use --criterion bic, aic or valid")
-    family, found = _emission_family(rows, options, map)
+    family, found = _emission_family(rows, options.emission, options.covariance, options.mixtures, options.floor, options.given, map)
     labels = rows.y if options.supervised else None
     given, init = _initial_parameters(options, family), options.init or "kmeans++"
     models = tuple(
@@ -140,7 +140,7 @@ def prepare_chain_fit(
             size,
             family,
             found,
-            transitions=_chain_structure(options, size),
+            transitions=_chain_structure(options.given, options.transitions, options.mask, size),
             init=init,
             seed=options.seed,
             start=given,
@@ -154,25 +154,27 @@ def prepare_chain_fit(
     return _add_size_criterion(PreparedChainFit(options, rows, found, family, settings, search), map)
 
 
-def _emission_family(rows: ChainSequences, options: ChainOptions, map: Map) -> tuple[EmissionFamily, RowMoments]:
+def _emission_family(
+    rows: ChainSequences, emission: str, covariance: str, mixtures: int, floor: float | None, given: HiddenMarkovModel | None, map: Map
+) -> tuple[EmissionFamily, RowMoments]:
     family, found = hmm.emission_family(
-        options.emission,
+        emission,
         rows.training,
-        covariance=options.covariance,
-        mixtures=options.mixtures,
-        floor=options.floor,
+        covariance=covariance,
+        mixtures=mixtures,
+        floor=floor,
         names=rows.feature_names,
         map=map,
     )
-    if options.given is not None and isinstance(family, Categorical) and options.given.emissions.symbols is not None:
-        family = replace(family, symbols=options.given.emissions.symbols)
+    if given is not None and isinstance(family, Categorical) and given.emissions.symbols is not None:
+        family = replace(family, symbols=given.emissions.symbols)
     return family, found
 
 
-def _chain_structure(options: ChainOptions, size: int) -> hmm.ChainStructure:
-    if options.given is not None and options.transitions == "full" and options.mask is None:
-        return hmm.ChainStructure(options.given.first, options.given.allowed)
-    return hmm.chain_structure(options.transitions, size, options.mask)
+def _chain_structure(given: HiddenMarkovModel | None, transitions: str, mask: Array | None, size: int) -> hmm.ChainStructure:
+    if given is not None and transitions == "full" and mask is None:
+        return hmm.ChainStructure(given.first, given.allowed)
+    return hmm.chain_structure(transitions, size, mask)
 
 
 def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parameters | None:
@@ -182,7 +184,7 @@ def _initial_parameters(options: ChainOptions, family: EmissionFamily) -> Parame
     value = options.given
     if value.emission != options.emission:
         raise DataError(f"the initial model has --emission {value.emission}, not {options.emission}")
-    made = _chain_structure(options, value.states)
+    made = _chain_structure(options.given, options.transitions, options.mask, value.states)
     p = dict(value.parameters)
     for name, mask in (("initial", made.first), ("transition", made.allowed)):
         kept = np.where(mask, p[name], 0.0)

@@ -93,13 +93,13 @@ class SequenceProblem:
     count: int = 0  # number of atoms, for rules that are run by a selection
 
 
-def initialisation_name(settings: RuleSettings, target: Target) -> str:
+def initialisation_name(rule: str, init: Literal["auto", "nearest", "zero", "mean"], target: Target) -> str:
     """Return the initialisation that `initial_state` uses: nearest, zero or mean; zero for rules that sample."""
-    if settings.rule in DRAWN:
+    if rule in DRAWN:
         return "zero"
-    if settings.rule == "greedy":
+    if rule == "greedy":
         return "nearest"
-    return settings.init if settings.init != "auto" else "nearest" if isinstance(target, (RowTarget, ScoreTarget)) else "zero"
+    return init if init != "auto" else "nearest" if isinstance(target, (RowTarget, ScoreTarget)) else "zero"
 
 
 def initial_state(problem: SequenceProblem, count: int) -> SequenceState:
@@ -271,7 +271,7 @@ def _update_next_candidate(problem: SequenceProblem, state: SequenceState) -> No
         score += space.single_point_scores
     # ‖Φ(x) − μ‖² = k(x, x) − 2μ(x) + ‖μ‖² is smallest where μ(x) − ½k(x, x) is largest.  If herding begins with w_0 = μ, the score contains
     # μ once more than there are atoms: (t + 1) μ − Σ k.
-    begun = "" if settings.rule == "greedy" else initialisation_name(settings, problem.target)
+    begun = "" if settings.rule == "greedy" else initialisation_name(settings.rule, settings.init, problem.target)
     if begun == "nearest" and t == 0:
         score = space.single_point_scores.copy()
     if begun == "mean" and (settings.rule == "herding" or t == 0):

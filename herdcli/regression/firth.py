@@ -84,6 +84,7 @@ class FirthAscent(DescentBase):
         inner = self.frame.T @ sums["curvature"] @ self.frame
         sign, logarithm = np.linalg.slogdet(inner)
         mass = float(sums["mass"][0])
+        # Penalised loss: −log L − ½ log |I|, Jeffreys' prior; where the information is not definite it is infinite, and the step is halved.
         objective = (float(sums["loss"][0]) - 0.5 * float(logarithm)) / mass if sign > 0 else np.inf
         state.step += 1
         slack = 1e-14 * abs(state.objective) if np.isfinite(state.objective) else 0.0
@@ -92,6 +93,7 @@ class FirthAscent(DescentBase):
             return state
         inverse = self.frame @ np.linalg.solve(inner, self.frame.T)
         free = replace(problem, rows=RemoteRows(problem.rows.count, problem.rows.columns))
+        # Modified score: each row pulls by its leverage h, its entry of the diagonal of the hat matrix with the inverse information.
         bias = sum_statistics(self.source, LeverageSums(free, tried, inverse), self.map)
         slope = self.frame.T @ (bias["pull"] - sums["gradient"])
         direction = np.linalg.solve(inner + self.frame.T @ bias["curvature"] @ self.frame, slope)

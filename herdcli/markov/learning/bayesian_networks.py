@@ -71,6 +71,7 @@ def make_bayesian_network(
 def max_family_log_likelihood(counts: Array) -> float:
     """Return Σ N_uk log(N_uk/N_u), the largest log-likelihood of a family."""
     total = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+    # 0 log 0 = 0: states without rows contribute nothing.
     on = counts > 0
     return float((counts[on] * np.log(counts[on] / total[on])).sum())
 

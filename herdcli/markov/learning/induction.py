@@ -68,10 +68,12 @@ class Induction(FixedLengthAlgorithm[InductionState]):
         """Fit the model and add the pair with the largest gain."""
         problem = self._add_pairs(state.pairs)
         fitted = IterativeScaling(problem, self._fit_settings)
+        # The gain of a pair is the divergence of its empirical marginal from the model's: the likelihood that scaling it alone would add.
         gain = pair_divergences(
             self.empirical, all_pair_marginals(fitted, iterate.run_steps(fitted.step, fitted.init(), until=fitted.done))
         )
         for cluster in problem.clusters:
+            # Pairs inside a cluster have the right marginal already; what is left of their divergence is the tolerance of the fit.
             gain[np.ix_(cluster.scope, cluster.scope)] = 0.0
         found = self._best_pair_that_fits(state.pairs, gain)
         state.step += 1

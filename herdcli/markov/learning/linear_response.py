@@ -64,6 +64,7 @@ class LinearResponse(SizedLearner, Stepwise[LinearResponseState]):
             raise DataError(
                 f"variable {name} is constant, so the covariance matrix has no inverse", hint="use --smoothing 1, or remove the column"
             )
+        # Covariances of the given pair marginals; their inverse is that of 2.49.
         C = both - np.outer(m, m)
         if not np.linalg.cond(C) < 1e12:
             raise DataError("the covariance matrix has no inverse, because some variables determine others", hint="use --smoothing 1")

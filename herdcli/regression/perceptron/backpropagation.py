@@ -71,6 +71,7 @@ def backward(layers: Layers, activation: Activation, forward_pass: ForwardPass, 
         _sum_products(delta, x, to_W)
         np.sum(delta, axis=0, out=to_b)
         if number:
+            # δ^l = (W^{l+1}' δ^{l+1}) ∘ ψ'(a^l): the chain rule through one layer.
             delta = delta @ layers[number][0]
             delta *= activation.slope(forward_pass.inputs[number - 1], x)
 
@@ -97,6 +98,7 @@ def hessian_product(
     delta      δ^L (m, K), times the weights of the rows.
     curvature  R{η} ↦ C R{η}, times the weights of the rows.
     """
+    # R{·} is the derivative along the change of all weights: one pass forward for R{a} and R{x}, then one backward for R{δ}.
     moved = _directional_forward_pass(layers, change, activation, forward_pass)
     r_delta = curvature(moved.eta)
     for number in range(len(layers) - 1, -1, -1):
@@ -109,6 +111,7 @@ def hessian_product(
             W, V, a, r_a = layers[number][0], change[number][0], forward_pass.inputs[number - 1], moved.inputs[number - 1]
             back = delta @ W
             slope = activation.slope(a, x)
+            # R{δ^l} = (W' R{δ} + V' δ) ∘ ψ' + (W' δ) ∘ ψ'' ∘ R{a^l}, the product rule on δ^l.
             r_delta = (r_delta @ W + delta @ V) * slope + back * activation.curvature(a, x) * r_a
             delta = back * slope
 

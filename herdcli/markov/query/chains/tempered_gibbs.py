@@ -157,6 +157,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
         random = generator(self.settings.seed, Stream.CHAINS, unit=6, step=state.step)
         count = len(state.x)
         begun = range(state.hottest, min(count, state.step + 1))
+        # Temperatures begin one after the other, from the hottest: each starts where its hotter neighbour is.
         if 0 < state.step < count:
             state.x[state.step] = state.x[state.step - 1]
         kept = state.step - self.before
@@ -166,6 +167,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             self._sweep_blocks(state.x[k], float(state.powers[k]), state.step % len(self.covers), random, shares, last)
             if last:
                 self._add_sweep_counts(state, state.x[-1], shares, kept)
+            # Pairs of chains at one temperature exchange whole clusters of variables in which they differ; their joint distribution stays.
             for a in range(0, self.chains, 2):
                 fast.exchange(self.near_first, self.near, state.x[k], a, a + 1, random.random(len(self.states)))
             if self.flips is not None and (state.step + k) % FLIPPED == 0:
@@ -235,6 +237,7 @@ class TemperedGibbs(Stepwise[TemperedGibbsState]):
             gain = (state.powers[k + 1] - state.powers[k]) * (
                 height[k - active_temperatures.start] - height[k + 1 - active_temperatures.start]
             )
+            # Metropolis rule for states x at β and x' at β': ratio (f(x)/f(x'))^(β' − β), f the product of all factors.
             yes = np.log(random.random(self.chains)) < gain
             for part in (state.x, state.heading[:, None]):
                 part[k : k + 2, :, yes] = part[k : k + 2, :, yes][::-1]

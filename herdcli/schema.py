@@ -164,7 +164,7 @@ def _check_array(name: str, item: Any, spec: ArraySpec, lengths: dict[str, tuple
         expected, source = (int(dim), "the format") if dim.isdigit() else lengths.setdefault(dim, (length, name))
         if length != expected:
             raise DataError(
-                f"dataset '{name}' has {length:,} entries along {dim}, but '{source}' has {expected:,}".replace(",", " "), where=where
+                f"dataset '{name}' has {length:,} entries along {dim} but '{source}' has {expected:,}".replace(",", " "), where=where
             )
 
 

@@ -56,7 +56,7 @@ def test_values_that_make_no_model_are_refused() -> None:
         (replace(mixture, weight=np.array([0.5, 0.6])), "/weight does not hold probabilities, which are at least 0 and sum to 1"),
         (replace(mixture, covariance=-mixture.covariance), "/covariance is not positive definite"),
         (replace(mixture, family="round"), "family is 'round'"),
-        (replace(mixture, mean=mixture.mean[:1]), "dataset 'mean' has 1 along K"),
+        (replace(mixture, mean=mixture.mean[:1]), "dataset 'mean' has 1 entries along K but 'weight' has 2"),
         (replace(clusters, centre=clusters.centre * np.nan), "/centre has values that are not finite"),
         (replace(clusters, restarts=replace(clusters.restarts, best=2)), "/restarts/best is 2, but there are only 2 restarts"),
         (replace(model, model="pca"), "/noise must be 0 for pca and above 0 for the other models"),

@@ -114,7 +114,7 @@ def test_what_is_wrong_with_tensors_is_said_in_a_line(tmp_path, run):
         ("bomb", "rbm", "safetensors cannot be read ("),
         ("shapes", "rbm", "array W has the shape 5 × 4, but there are 5 visible and 3 hidden biases\n"),
         ("ranks", "rbm", "array W has the shape 2 × 5 × 3, but there are 10 visible and 6 hidden biases\n"),
-        ("linear", "rbm", "has no array for the weights (it has bias, weight)\nhint: names it may have: "),
+        ("linear", "rbm", "has no array for the weights (it has bias, weight)\nhint: give the arrays one of these sets of names: "),
         ("nan", "rbm", "/W has values that are not finite\n"),
         ("layers", "rbm", "has several layers, so it is a deep belief network\nhint: use --to dbn\n"),
         (
@@ -140,8 +140,10 @@ def test_pickles_of_pytorch_are_never_loaded(tmp_path, run):
     with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"\x80\x02cos\nsystem\n")
     (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
-    what = "is a PyTorch file, a pickle that can run code and is never loaded\nhint: convert it in Python: "
-    "safetensors.torch.save_file(model.state_dict(), FILE)\n"
+    what = (
+        "is a PyTorch file, a pickle that can run code and is never loaded\nhint: convert it in Python: "
+        "safetensors.torch.save_file(model.state_dict(), FILE)\n"
+    )
     for line in ("convert model.pt --to rbm -o x.h5", "convert model.pt -o x.h5", "fit-rbm model.pt -o x.h5"):
         assert run(*line.split()) == (65, f"herd {line.split()[0]}: model.pt: {what}")
     old = "is a Python pickle, which herd does not read\nhint: write HDF5, NPZ or CSV instead: pickles can run code and are never loaded\n"

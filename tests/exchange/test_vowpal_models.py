@@ -108,7 +108,7 @@ def test_what_it_cannot_say_is_refused(tmp_path, run):
             "pair of features\n",
         ),
         (HEAD.format("") + "5:abc\n", "line 11 has no number as its weight\n"),
-        (HEAD.format("") + "1024:1\n", "line 11 has index 1024 of 2^10 weights\n"),
+        (HEAD.format("") + "1024:1\n", "line 11 has the index 1024, but there are only 2^10 weights\n"),
         (HEAD.format("") + "5:inf\n", "line 11 has a weight that is not finite\n"),
         (HEAD.format("") + "5:1\n7;2\n", "line 12 is not index:weight\n"),
         (HEAD.format("").replace("bits:10", "bits:99"), "line 5 must give a number of bits from 1 to 30\n"),

@@ -48,7 +48,7 @@ def test_eigenfaces_are_angles_in_the_subspace_of_right_singular_vectors(faces, 
 def test_eigenfaces_are_fewer_where_the_images_span_fewer_and_none_is_refused(faces):
     images, _, _ = faces
     assert len(face_similarities.fit_eigenfaces(images).basis) == len(images) - 2
-    with pytest.raises(DataError, match=r"^the training images span 1 directions, none is left when the first 1 are dropped$"):
+    with pytest.raises(DataError, match=r"^the training images span 1 directions, so none is left when the first 1 are dropped$"):
         face_similarities.fit_eigenfaces(images[:2])
 
 

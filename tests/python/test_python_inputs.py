@@ -63,7 +63,7 @@ def test_text_labels_and_weights_beside_a_frame(pandas):
 def test_rows_that_do_not_belong_together_are_refused(pandas):
     frame, price = pandas.DataFrame(X, columns=["a", "b"]), pandas.Series(PRICE, name="price")
     with pytest.raises(
-        BadUsage, match=r"^y and X have different indexes\nhint: y\.loc\[X\.index\] goes by index, y\.to_numpy\(\) by the order"
+        BadUsage, match=r"^y and X have different indexes\nhint: use y\.loc\[X\.index\] to match by index, or y\.to_numpy\(\)"
     ):
         herd.regress(frame, price.sort_values())
     with pytest.raises(BadUsage, match=r"^y has 5 values, but X has 60 rows$"):

@@ -132,7 +132,8 @@ def test_what_pairs_cannot_be_made_of_is_refused(faces):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "says"), [("W2", np.nan, "/W2 has values that are not finite"), ("split", 4, "/split has 4, allowed is 0 … 3")]
+    ("field", "value", "says"),
+    [("W2", np.nan, "/W2 has values that are not finite"), ("split", 4, "/split has 4, but the allowed values are 0 … 3")],
 )
 def test_an_edited_model_that_makes_no_sense_is_refused(faces, field, value, says):
     images, persons = faces

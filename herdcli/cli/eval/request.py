@@ -90,11 +90,14 @@ class Request:
         help="How log Z of an RBM is computed.  auto: exact up to 25 two-state units in the smaller layer (37 if the other is gaussian), "
         "else annealed importance sampling (AIS) until successive runs agree; ais: one such run; none: only classification errors.",
     )
-    chains: int = option(integer_kind(2), default=100, help="Number of AIS chains; more chains give a smaller standard error.")
-    temperatures: int | None = option(
-        integer_kind(1), help="Number of AIS temperatures; with --likelihood auto, their maximum.  [default: 1000 for ais, 5000 for auto]"
+    chains: int = option(
+        integer_kind(2), default=100, help="Number of annealed importance sampling (AIS) chains; more give a smaller error."
     )
-    reverse: bool = flag(help="Also run AIS in reverse, from the model: a second estimate of log Z, which errs in the other direction.")
+    temperatures: int | None = option(
+        integer_kind(1),
+        help="Number of annealing temperatures; with --likelihood auto, their maximum.  [default: 1000 for ais, 5000 for auto]",
+    )
+    reverse: bool = flag(help="Also anneal in reverse, from the model: a second estimate of log Z, which errs in the other direction.")
     plots: tuple[tuple[str, str], ...] = repeated_option(
         shared_options.PLOT,
         "--plot",

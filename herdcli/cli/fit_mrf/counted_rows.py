@@ -35,8 +35,10 @@ def refuse_shards(session: Session, algorithm: str) -> None:
     """Raise BadUsage for --shard or --cluster if the learning does not work from counts."""
     if algorithm == "pseudo-likelihood" and session.shard is None:
         return
-    hint = "shards and workers exchange only counts of rows, which do not suffice for --moments, --feature-clusters, --structure l1, "
-    "--algorithm bayes and sampled gradients"
+    hint = (
+        "shards and workers exchange only counts of rows, which do not suffice for --moments, --feature-clusters, --structure l1, "
+        "--algorithm bayes and sampled gradients"
+    )
     if algorithm == "pseudo-likelihood":
         hint = "use --cluster WHERE, which works with pseudo-likelihood"
     shards.refuse_shards(session, hint)

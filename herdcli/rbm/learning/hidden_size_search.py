@@ -305,7 +305,7 @@ def _estimate_log_partitions(
 def size_search_messages(sizes: HiddenSizeResults) -> tuple[list[str], list[str]]:
     """Return the messages of a search: the chosen number with the figures of all sizes, and a detailed line for each size."""
     best = sizes.best
-    what = "a label of validation rows" if sizes.log_z[best] == "labels" else "a validation row"
+    what = "per label of validation rows" if sizes.log_z[best] == "labels" else "per validation row"
     top = "; more hidden units than the largest number tried may be better" if sizes.hidden[best] == LADDER[-1] else ""
     first = f"--hidden auto: {sizes.hidden[best]} hidden units, {sizes.judged[best]:.2f} nats {what}{top}"
     lines = []

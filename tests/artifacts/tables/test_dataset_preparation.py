@@ -79,7 +79,7 @@ def test_splits_that_mean_nothing_are_refused(spec: str) -> None:
 
 
 def test_a_class_with_too_few_rows_is_named() -> None:
-    with pytest.raises(DataError, match="needs 30 rows, but class 1 has only 20"):
+    with pytest.raises(DataError, match="asks for 30 rows, but class 1 has only 20"):
         assign_splits(labelled([40, 20]), "10,10,10", 0)
 
 

@@ -158,7 +158,7 @@ def test_a_comma_that_may_mean_two_things_is_not_guessed(tmp_path: Path) -> None
     """1,234 between tabs is 1234 or 1.234; 1,25 is a fraction."""
     with pytest.raises(DataError, match="the comma may be a decimal comma or separate thousands") as raised:
         _load(tmp_path / "a.csv", "a\tb\n1,234\t2\n5,678\t3\n")
-    assert raised.value.hint == "--thousands , reads 1234, --decimal , reads 1.234"
+    assert raised.value.hint == "choose one: --thousands , reads 1234, --decimal , reads 1.234"
     X, _ = _load(tmp_path / "a.csv", dialect=TextDialect(decimal=","))
     np.testing.assert_array_equal(X[:, 0], [1.234, 5.678])
     X, _ = _load(tmp_path / "a.csv", dialect=TextDialect(thousands=","))

@@ -194,8 +194,10 @@ def test_stdout_and_stdin_do_not_take_the_place_of_a_file(
 
 def test_stdin_is_not_sealed(run: Callable) -> None:
     ended = run("seal", "-")
-    says = "herd seal: stdin cannot be sealed, because the checksum is written into the file\nhint: name a file: herd seal FILE; ./- "
-    "is a file that is called -\n"
+    says = (
+        "herd seal: stdin cannot be sealed, because the checksum is written into the file\nhint: name a file: herd seal FILE; ./- "
+        "is a file that is called -\n"
+    )
     assert (ended.code, ended.err) == (2, says)
 
 

@@ -76,7 +76,7 @@ def test_each_chain_by_itself_and_a_run_that_goes_on(herd, chain):
     ("options", "code", "message"),
     [
         (("--kernel", "stein:imq"), 2, "a Stein kernel needs the score ∇ log p at each row"),
-        (("--kernel", "stein:imq", "--scores", "short.csv"), 65, "short.csv: has 3 rows × 2 columns, chain.csv has 400 × 2"),
+        (("--kernel", "stein:imq", "--scores", "short.csv"), 65, "short.csv: has 3 rows × 2 columns, but chain.csv has 400 × 2"),
         (("--kernel", "stein:imq", "--scores", "none.csv"), 66, "none.csv: is not a file, and no column name begins with it"),
         (("--kernel", "stein:imq", "--scores", "scores.csv", "--rule", "sobol"), 2, "--rule sobol samples from the target"),
         (

@@ -221,7 +221,7 @@ def test_messages(herd, rows, tmp_path):
         (
             ("em", "one.csv", "--model", "hmm", "--components", "2", "-o", "o.h5"),
             0,
-            "there is only one sequence, so the probabilities of the first state",
+            "there is only one sequence, so the initial state probabilities are estimated",
         ),
         (
             ("em", "apart.csv", "--model", "hmm", "--components", "2", "-o", "a.h5"),

@@ -262,7 +262,7 @@ BAD = [
     (
         ("mixed.h5", "--whiten", "zca", "--components", "90%"),
         2,
-        "--whiten zca keeps all 4 components, so it cannot keep a share\nhint: use --whiten pca\n",
+        "--whiten zca keeps all 4 components, so it cannot keep a share of the variance\nhint: use --whiten pca\n",
     ),
     (("mixed.h5", "--whiten", "fa"), 2, "--whiten fa needs a number of components\nhint: use --components N\n"),
     (("mixed.h5", "--whiten", "fa", "--components", 2), 2, "4 columns determine at most 1 factors, not 2\nhint: use --components 1\n"),

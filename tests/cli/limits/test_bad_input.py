@@ -110,7 +110,9 @@ def test_arrays(herd, quick, rows, write, tmp_path, name):
 
 
 def test_split_asks_for_more_rows_than_there_are(herd, quick, small, tmp_path):
-    message = "herd fit-rbm: --split: needs 40 rows, but class 0 has only 20\nhint: use at most 20 rows per class in all parts together\n"
+    message = (
+        "herd fit-rbm: --split: asks for 40 rows, but class 0 has only 20\nhint: use at most 20 rows per class in all parts together\n"
+    )
     refused(herd, tmp_path, quick("small.h5", "--split", "30,5,5"), 65, message)
 
 

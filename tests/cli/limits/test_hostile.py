@@ -97,15 +97,15 @@ ARTIFACTS: dict[str, tuple[str, ...]] = {
         ("samples", "weight", np.full(4, np.nan), "/weight has values that are not finite"),
         ("network", "observed", np.full(8, 99), "/observed must hold 0 … 8"),
         ("network", "shape", np.array([2**40, 2**40]), "shape is 1099511627776×1099511627776"),
-        ("beliefs", "node", np.full(18, 7.0), "/node has 7.0, allowed is 0 … 1"),
+        ("beliefs", "node", np.full(18, 7.0), "/node has 7.0, but the allowed values are 0 … 1"),
         ("ica", "whitening/mean", np.full(6, np.nan), "/whitening/mean has values that are not finite"),
         ("ica", "J", np.full((6, 6), np.inf), "/J has values that are not finite"),
-        ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, allowed is 0 … 1e+100"),
+        ("ica", "gamma", np.full(6, -1e300), "/gamma has -1e+300, but the allowed values are 0 … 1e+100"),
         ("mixture", "mass", np.float64(-3.0), "/mass is -3, but it is the weight of all training rows and must be above 0"),
         ("mixture", "known/holdout_y", np.zeros(3, dtype=np.int64), "/known/holdout_y needs one label for each row of /holdout"),
         ("mixture", "known/base_mean", np.zeros(8), "base_"),
         ("regression", "holdout/predictor", np.zeros((10, 0)), "/holdout/predictor has 0 columns, but the model has 1 predictors"),
-        ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, allowed is 1 … 2"),
+        ("regression", "holdout/split", np.full(10, 9), "/holdout/split has 9, but the allowed values are 1 … 2"),
     ],
 )
 def test_crafted_artifacts_are_refused(
@@ -265,7 +265,7 @@ def test_rows_held_out_of_a_regression_are_of_a_part_that_is(herd: Callable[...,
     edited(tmp_path / "m.h5", tmp_path / "evil.h5", "holdout/split", np.zeros_like(split))
     for line in (("check", "evil.h5"), ("eval", "evil.h5")):
         ended = herd(*line)
-        assert (ended.code, "evil.h5: /holdout/split has 0, allowed is 1 … 2" in ended.err) == (65, True), ended.err
+        assert (ended.code, "evil.h5: /holdout/split has 0, but the allowed values are 1 … 2" in ended.err) == (65, True), ended.err
 
 
 @pytest.mark.parametrize("record", [{}, {"command": "em"}, {"command": "em", "parameters": {"sequence": 7}, "inputs": []}])

@@ -243,7 +243,7 @@ def test_a_shard_resumes_and_has_an_estimate(run, storages):
     ("name", "value", "told"),
     [
         ("holdout", 9, "is damaged: a held-out row has a state number that is out of range"),
-        ("holdout_split", 3, "holdout_split has 3, allowed is 1 … 2"),
+        ("holdout_split", 3, "holdout_split has 3, but the allowed values are 1 … 2"),
     ],
 )
 def test_shards_with_held_out_rows_that_no_variable_has(run, storages, name, value, told):

@@ -202,7 +202,12 @@ def test_what_is_not_as_it_is_usually_meant_is_said(faces, herd, tmp_path):
         ({"split": np.array([0] * 30)}, (), 65, "edited.h5: there are no test rows"),
         ({"split": np.array([0] * 24 + [2] * 6)}, (), 65, "edited.h5: person eve has probe images but no image in the gallery"),
         ({}, ("--probe-sets", "hat"), 2, "edited.h5: has no extra column 'hat'"),
-        ({}, ("--drop-first", "20"), 65, "edited.h5: the training images span 11 directions, none is left when the first 20 are dropped"),
+        (
+            {},
+            ("--drop-first", "20"),
+            65,
+            "edited.h5: the training images span 11 directions, so none is left when the first 20 are dropped",
+        ),
         ({}, ("--dimensions", "1,2,3"), 2, "Invalid value for '--dimensions': '1,2,3' is not four numbers EIGEN,FISHER,WITHIN,BETWEEN"),
     ],
 )

@@ -200,7 +200,7 @@ REFUSED = [
     (("--continue", "a.h5"), "--recurrent and --continue exclude each other"),
     (("--centering",), "--recurrent and --centering exclude each other"),
     (("--keep-state",), "--recurrent and --keep-state exclude each other"),
-    (("--algorithm", "pcd"), "--recurrent learns by --algorithm cd or exact, not pcd"),
+    (("--algorithm", "pcd"), "--recurrent works with --algorithm cd or exact, not pcd"),
     (("--algorithm", "exact", "--steps", "2"), "--gibbs-steps does not work with --algorithm exact, which draws no samples"),
     (("--hidden-units", "gaussian"), "recurrent hidden units need a bounded range, but gaussian units have none"),
     (("--exact",), "--exact does not work with --recurrent"),

@@ -163,7 +163,7 @@ def test_other_rows_are_judged_in_the_same_terms(herd, tables, tmp_path):
         (
             ("successes.csv", "--target", "won", "--weight-kind", "trials"),
             65,
-            "has no weights for --weight-kind trials\nhint: --trials COLUMN, or --weights COLUMN\n",
+            "has no weights for --weight-kind trials\nhint: name their column: --trials COLUMN, or --weights COLUMN\n",
         ),
         (("successes.csv", "--target", "won", "--trials", "q"), 2, "--trials q: there is no such column\n"),
         (("successes.csv", "--target", "won", "--trials", "a"), 65, "--trials needs finite values of at least 0"),

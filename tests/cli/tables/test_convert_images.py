@@ -126,7 +126,7 @@ def test_rows_in_no_part_are_left_out(faces, convert):
             65,
             "faces.h5: --hold-out mood leaves nothing to test: no label has both a held-out row and at least 2 other rows",
         ),
-        (["--split", "9,0,0"], 65, "--split: needs 9 rows, but class 0 has only 4"),
+        (["--split", "9,0,0"], 65, "--split: asks for 9 rows, but class 0 has only 4"),
     ],
 )
 def test_what_cannot_be_done_is_refused(faces, convert, tmp_path, options, code, says):

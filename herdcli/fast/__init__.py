@@ -102,7 +102,9 @@ def use_loops(name: str) -> None:
         raise BadUsage(f"unknown kernels '{name}', expected cython or python", where="HERD_KERNELS")
     missing = [topic for topic in TWINS if name == "cython" and find_spec(f"herdcli.fast._{topic}") is None]
     if missing:
-        raise BadUsage(f"the compiled loops are not built (no herdcli.fast._{missing[0]})", where="HERD_KERNELS", hint="use python")
+        raise BadUsage(
+            f"the compiled loops are not built (no herdcli.fast._{missing[0]})", where="HERD_KERNELS", hint="set HERD_KERNELS=python"
+        )
     for function in _TOPIC:
         globals().pop(function, None)
     _used = name
@@ -117,7 +119,7 @@ def __getattr__(function: str) -> Any:
         module = _load_compiled_loops(topic) if _used == "cython" else import_module(f"herdcli.fast.numpy_{topic}")
         found = globals()[function] = getattr(module, function)
     except ImportError as error:
-        raise BadUsage(f"the compiled loops cannot be loaded ({error})", where="HERD_KERNELS", hint="use python") from None
+        raise BadUsage(f"the compiled loops cannot be loaded ({error})", where="HERD_KERNELS", hint="set HERD_KERNELS=python") from None
     return found
 
 

@@ -83,7 +83,9 @@ def test_columns_of_a_table_are_no_signal():
     axes = ica_plots.filters(model, SETTINGS).axes[0]
     assert axes.get_xticklabels()[1].get_text() == "word_b1"
     for plot in (ica_plots.spectra, ica_plots.tiling):
-        with pytest.raises(DataError, match=r"^the columns are those of a table, which have no order in time$"):
+        with pytest.raises(
+            DataError, match=r"^the plot needs columns in order of time, but the model was fitted to the columns of a table$"
+        ):
             plot(model, SETTINGS)
     signal = herd.ica(RNG.laplace(size=(300, 40)), components=3)
     assert len(ica_plots.filters(signal, SETTINGS).axes) == 3

@@ -84,7 +84,7 @@ def _drop_uninformative_columns(session: Session, series: SequenceTable, request
     if kept.all():
         return series
     if not any(keep for keep, name in zip(kept, names, strict=True) if name not in controls):
-        raise DataError("no column has two values in the training rows", hint="a sequence model needs a column that varies")
+        raise DataError("all columns are constant in the training rows", hint="use data or a --split in which at least one column varies")
     places = np.flatnonzero(kept)
     X = np.ascontiguousarray(series.data.X[:, places])
     data = replace(series.data, X=X, feature_names=[names[place] for place in places], image_shape=None)

@@ -138,7 +138,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
         raise DataError("there are no training rows", where=data.name, hint="make a new split: --split .8,.1,.1")
     scale = np.ones(len(x)) if weight is None else weight.astype(np.float64)
     if not scale[train].any():
-        raise DataError("the training rows have a total weight of zero", where=data.name)
+        raise DataError("all training rows have weight 0", where=data.name)
     scale = scale * train.sum() / scale[train].sum()
     kept = ((split == 1) | (split == 2)) & (x >= 0).all(axis=1)
     missing = int((x[train] < 0).any(axis=1).sum())

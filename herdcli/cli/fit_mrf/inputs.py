@@ -221,7 +221,7 @@ def _split_rows(states: EncodedStates, name: str) -> tuple[StateRows, Array]:
         raise DataError("there are no training rows", where=name, hint="make a new split: --split .8,.1,.1")
     weight = np.ones(int(train.sum())) if states.weight is None else states.weight[train].astype(np.float64)
     if not weight.any():
-        raise DataError("the training rows have a total weight of zero", where=name)
+        raise DataError("all training rows have weight 0", where=name)
     return StateRows(states.x[train], weight / weight.sum()), (states.split == 1) | (states.split == 2)
 
 

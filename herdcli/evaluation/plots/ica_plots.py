@@ -61,7 +61,7 @@ def is_table(value: ICA) -> bool:
 
 def _require_signal(value: ICA) -> None:
     if is_table(value):
-        raise DataError("the columns are those of a table, which have no order in time")
+        raise DataError("the plot needs columns in order of time, but the model was fitted to the columns of a table")
 
 
 def _topography_width(value: ICA) -> int | None:

@@ -338,7 +338,7 @@ def _join_tallies(parts: Sequence[RowTally], scopes: Sequence[Scope], min_states
     if not whole.rows:
         raise DataError("there are no training rows", hint="make a new split: --split .8,.1,.1")
     if not whole.mass > 0:
-        raise DataError("the training rows have a total weight of zero")
+        raise DataError("all training rows have weight 0")
     return widen_tally_states(whole, np.maximum(whole.states, min_states), scopes)
 
 

@@ -77,7 +77,7 @@ class LabelledUnits(UnitFamily):
 
     def add_mean_to_graph(self, graph: GraphOperations, natural: GraphValue) -> GraphValue:
         """Raise BadUsage: labels are visible units, and this method is for hidden units."""
-        raise BadUsage("units with labels are possible only in the visible layer")
+        raise BadUsage("units that include a label are possible only in the visible layer")
 
     def layer(self) -> Layer:
         """Return a layer that samples each part by its own family."""

@@ -256,7 +256,7 @@ def test_a_table_of_constants_is_refused(herd, tmp_path):
     (tmp_path / "flat.csv").write_text("a,b\n" + "1,2\n" * 50)
     ended = herd("em", "flat.csv", "--model", "lds", "-o", "m.h5")
     assert ended.code == 65
-    assert "herd em: flat.csv: no column has two values in the training rows\n" in ended.err
+    assert "herd em: flat.csv: all columns are constant in the training rows\n" in ended.err
 
 
 def test_noise_beside_a_constant_column_buys_no_verdict(herd, tmp_path):

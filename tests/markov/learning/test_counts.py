@@ -97,5 +97,5 @@ def test_nothing_to_learn_from_is_told():
     block = StateBlock(X[:5], np.ones(5, dtype=np.uint8))
     with pytest.raises(DataError, match="there are no training rows"):
         join_counts([count_block_rows(block, ())], ())
-    with pytest.raises(DataError, match="the training rows have a total weight of zero"):
+    with pytest.raises(DataError, match="all training rows have weight 0"):
         join_counts([count_block_rows(StateBlock(X[:5], np.zeros(5, dtype=np.uint8), np.zeros(5)), ())], ())

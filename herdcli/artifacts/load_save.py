@@ -133,11 +133,8 @@ def load(
     artifact = _read_folder(path, options) if os.path.isdir(path) else None
     if artifact is None:
         artifact = _load_path(path, input_format, options)
-    if kinds is not None and artifact.kind not in kinds:
-        if artifact.kind.endswith(SHARD):
-            what = f"is only {artifact.value.place.name} of a result of kind {artifact.kind.removesuffix(SHARD)}"
-            raise DataError(what, where=artifact.name, hint="join the shards first: herd merge")
-        raise DataError(f"is of kind {artifact.kind}, but must be of kind {' or '.join(sorted(kinds))}", where=artifact.name)
+    if kinds is not None:
+        _require_kind(artifact, kinds)
     if isinstance(artifact.value, Dataset):
         if prepare is not None:
             artifact = _prepare_columns(artifact, prepare, options.keep)
@@ -150,6 +147,16 @@ def load(
             told = [(each, True) if isinstance(each, str) else each.summary(artifact.value) for each in options.account]
             account(f"{artifact.name}: {', '.join(line for line, _ in told)}", all(complete for _, complete in told))
     return artifact
+
+
+def _require_kind(artifact: Artifact, kinds: Collection[str]) -> None:
+    """Raise DataError for an artifact of another kind, or for a shard that was not joined with the others."""
+    if artifact.kind in kinds:
+        return
+    if artifact.kind.endswith(SHARD):
+        what = f"is only {artifact.value.place.name} of a result of kind {artifact.kind.removesuffix(SHARD)}"
+        raise DataError(what, where=artifact.name, hint="join the shards first: herd merge")
+    raise DataError(f"is of kind {artifact.kind}, but must be of kind {' or '.join(sorted(kinds))}", where=artifact.name)
 
 
 def _table_report(options: LoadOptions) -> TableReport | None:

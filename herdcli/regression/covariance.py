@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -330,7 +329,7 @@ def profile_log_likelihood(whitened: WhitenedRows, deviance: float) -> float:
     return -0.5 * (n * float(np.log(2 * np.pi * max(deviance / n, 1e-300))) + n + whitened.log_determinant)
 
 
-def covariance_fields(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, Any]:
+def covariance_fields(whitened: WhitenedRows, name: str, centre: Array | None = None) -> dict[str, object]:
     """Return the artifact's fields about Ω.  centre  (D,) subtracted from its columns."""
     gamma = whitened.gamma if whitened.gamma is None or centre is None else uncentre_coefficients(whitened.gamma[None, :], centre)[0]
     correlation = float("nan") if whitened.correlation is None else whitened.correlation

@@ -132,7 +132,7 @@ def _text_variables(session: Session, names: list[str] | None, units: Array) -> 
 
 
 def _hidden_settings(
-    session: Session, request: Request, variables: CategoricalVariables | None, **inherited: Any
+    session: Session, request: Request, variables: CategoricalVariables | None, **inherited: object
 ) -> dynamics.HiddenHerdingSettings:
     """Return the settings of herding with hidden units; flipping all spins would leave the states that text columns can have."""
     from herdcli.herding.dynamics import HiddenHerdingSettings

@@ -17,7 +17,6 @@ Source: Teh (2003), alg. 2.2; Attias (2000); Bishop (2006), sec. 10.2.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import scipy
@@ -164,7 +163,7 @@ def _digamma_sums(nu: Array, D: int) -> Array:
     return found
 
 
-def _log_wishart_normaliser(log_w: Any, nu: Array, D: int) -> Array:
+def _log_wishart_normaliser(log_w: Array | float, nu: Array, D: int) -> Array:
     """Return log B(W, ν) of a Wishart distribution."""
     found: Array = -0.5 * nu * log_w - 0.5 * nu * D * np.log(2.0) - scipy.special.multigammaln(0.5 * nu, D)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -175,7 +175,7 @@ def require_same_variables(beliefs: Beliefs, count: int | None = None) -> None:
         raise DataError(f"has marginals of {len(beliefs.node_offset) - 1} variables, expected {count}")
 
 
-def _cumulative_offsets(lengths: Any) -> Array:
+def _cumulative_offsets(lengths: Iterable[int]) -> Array:
     return np.concatenate(([0], np.cumsum(list(lengths)))).astype(np.int64)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,7 @@ class Assessment:
     exact_cells: float | None
     warnings: list[str]
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, object]:
         """Return the attributes for `Beliefs`."""
         return {
             "log_z_lower": self.log_z_lower,

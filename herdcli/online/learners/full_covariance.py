@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def learn_with_full_covariance(
     return updates
 
 
-def _score_variances(blas: Any, columns: list[Array], x: Array, classes: int) -> list[float]:
+def _score_variances(blas: ModuleType, columns: list[Array], x: Array, classes: int) -> list[float]:
     """Return x'Σx for each class, from its own covariance or its block of the joint one."""
     width = len(x)
     if len(columns) == classes:
@@ -84,7 +84,7 @@ def _score_variances(blas: Any, columns: list[Array], x: Array, classes: int) ->
     return [float(x @ blas.dsymv(1.0, columns[0][block, block], x, lower=1)) for block in blocks]
 
 
-def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: float, step: Step) -> bool:
+def _rank_one_update(blas: ModuleType, mean: Array, column: Array, g: Array, sign: float, step: Step) -> bool:
     """Update μ += α y g, Σ −= shrink g g'."""
     alpha, _, shrink, _ = step
     if alpha != 0.0:
@@ -96,7 +96,7 @@ def _rank_one_update(blas: Any, mean: Array, column: Array, g: Array, sign: floa
 
 
 def _learn_against_best_other(
-    blas: Any, mean: Array, column: Array, x: Array, y: int, rule: Rule, C: float, score: Array, variance: Array
+    blas: ModuleType, mean: Array, column: Array, x: Array, y: int, rule: Rule, C: float, score: Array, variance: Array
 ) -> bool:
     """Learn one row by the difference vector e_y⊗x − e_rival⊗x, with the best other class as rival."""
     classes, width = mean.shape

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -214,7 +214,7 @@ def evaluate_hidden_size(
     estimates = _estimate_log_partitions(found, bases, held, seed, map)
     scale = 0.0 if state.log_scale is None else float(state.log_scale[0].sum(dtype=np.float64))
 
-    def means(part: Sequence[Any]) -> list[float]:
+    def means(part: Sequence[Matrix]) -> list[float]:
         pairs = zip(found, part, estimates, strict=True)
         return [float(row_log_likelihood(h, rows, one.log_partition, map=map).mean()) - scale for h, rows, one in pairs]
 
@@ -263,7 +263,7 @@ def _describe_log_z_method(estimates: Sequence[LogZEstimate]) -> str:
     return "annealed" if all(one.reliable for one in estimates) else "not reliable"
 
 
-def _mean_over_rows(values: Sequence[float], rows: Sequence[Any]) -> float:
+def _mean_over_rows(values: Sequence[float], rows: Sequence[Matrix]) -> float:
     """Return the mean over all rows from the means over each model's rows."""
     counts = np.array([part.shape[0] for part in rows], dtype=np.float64)
     return round(float(exact_arithmetic.dot(counts, np.array(values))) / float(counts.sum()), DIGITS)

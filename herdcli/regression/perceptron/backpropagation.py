@@ -28,7 +28,6 @@ Source: Makin, eqs. 5.16 to 5.18; Pearlmutter (1994), "Fast exact multiplication
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def backward(layers: Layers, activation: Activation, forward_pass: ForwardPass, 
             delta *= activation.slope(forward_pass.inputs[number - 1], x)
 
 
-def _sum_products(delta: Array, x: Any, out: Array) -> None:
+def _sum_products(delta: Array, x: Matrix, out: Array) -> None:
     """Write Σ δ x' of rows δ (m, k) and x (m, n), dense or CSR, into out (k, n)."""
     if is_sparse(x):
         out[:] = (x.T @ delta).T

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -170,6 +169,6 @@ class Perceptron:
         return backpropagation.forward(layers, function, self.scaling.scale_columns(X) if scaled is None else scaled)
 
 
-def _blocks(X: Matrix) -> Iterator[Any]:
+def _blocks(X: Matrix) -> Iterator[Matrix]:
     """Yield rows a block at a time, at least one block."""
     return (X[start : start + BLOCK] for start in range(0, max(X.shape[0], 1), BLOCK))

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from herdcli import artifacts, iterate
 from herdcli.artifacts import Artifact, cpp_termination, file_locks, memory_budget, process_limits
@@ -278,17 +278,8 @@ class Session:
         path = self._rereadable_path(path)
         if kinds and "dataset" in kinds and row_ranges.is_file_pattern(path):
             truths = [name for name, levels in states.items() if {"true", "false"} & {level.lower() for level in levels}]
-            found = self._load_joined_files(
-                path,
-                role,
-                keep,
-                input_format=input_format,
-                label=label,
-                keep=(*keep, *also),
-                labels=labels,
-                as_text=truths,
-                roles=self.column_roles(role, response),
-            )
+            known = partial(row_ranges.open_ranges, input_format=input_format, label=label, labels=labels, as_text=truths)
+            found = self._load_joined_files(path, role, keep, partial(known, keep=(*keep, *also), roles=self.column_roles(role, response)))
             return found if not states else self._match_state_names(found, cleaning.prepare(role))
         told: list[tuple[str, bool]] = []
         try:
@@ -393,13 +384,19 @@ class Session:
         if (told := ranges.summary()) is not None:
             self._report_table_use(*told)
 
-    def _load_joined_files(self, path: str, role: str, required: Collection[str], **asked: Any) -> Artifact:
+    def _load_joined_files(
+        self,
+        path: str,
+        role: str,
+        required: Collection[str],
+        open_files: Callable[..., AbstractContextManager[row_ranges.RowRanges | None]],
+    ) -> Artifact:
         """Return the rows of several files as one data set.
 
         required  columns that it must have.
-        asked     further arguments, as in `row_ranges.open_ranges`.
+        open_files  `row_ranges.open_ranges` with the arguments of this input.
         """
-        with row_ranges.open_ranges(path, note=self.console.note, verified=True, **asked) as found:
+        with open_files(path, note=self.console.note, verified=True) as found:
             if found is None:
                 raise DataError(
                     "these files cannot be read as one input", where=path, hint="use Parquet, dense HDF5, or CSV with numbers only"
@@ -471,7 +468,7 @@ class Session:
             except OSError as error:
                 self.console.warn(f"{self.checkpoint}: the run has ended, but its checkpoint cannot be removed ({error.strerror})")
 
-    def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[..., R], *iterables: Iterable[object]) -> Iterator[R]:
         """Apply a function like `map`, in order, with the session's worker threads; plain `map` with one thread."""
         if self.threads == 1:
             return map(function, *iterables)

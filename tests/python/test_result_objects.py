@@ -57,7 +57,7 @@ def test_predictions_scores_and_tables_of_a_regression(linear):
     assert table["term"].to_pylist() == ["size", "rooms", "intercept"]
     np.testing.assert_allclose(table["estimate"].to_numpy(), beta)
     assert "file" not in linear.evaluate()
-    with pytest.raises(BadUsage, match=r"^this regression predicts a number, not classes\nhint: predict\(X\)$"):
+    with pytest.raises(BadUsage, match=r"^this regression predicts a number, not classes\nhint: call predict\(X\)$"):
         linear.predict_proba(X)
 
 
@@ -112,7 +112,7 @@ def test_the_summary_of_samples_is_a_field_and_a_method():
     again = pickled(value)
     assert again == value
     assert str(again.summary()) == str(value.summary())
-    assert value.to_arrow().column_names == ["row", "weight", "x0", "x1"]
+    assert value.to_arrow().column_names == ["row", "weight", "mmd", "x0", "x1"]
     assert value != herd.kernel_herd(X, count=3)
 
 

@@ -163,7 +163,8 @@ def weights(value: Classifier, settings: EvaluationSettings, *, map: Map = map) 
         _draw_largest_weights(axes, mean[c], None if spread is None else spread[c], names, EACH)
         axes.set_title(value.classes[c])
     what = "labels" if value.settings.task == "multilabel" else "classes"
-    figure.suptitle(f"the strongest weights of {shown if shown < len(mean) else 'all'} {len(mean)} {what}")
+    which = f"{shown} of {len(mean)}" if shown < len(mean) else f"all {len(mean)}"
+    figure.suptitle(f"the strongest weights of {which} {what}" + ("" if spread is None else ", ±2 standard deviations"))
     return figure
 
 

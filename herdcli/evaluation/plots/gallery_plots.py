@@ -36,7 +36,7 @@ def trace(value: PairRBM | RecognitionTask, settings: EvaluationSettings, *, map
     model = value.model if isinstance(value, RecognitionTask) else value
     return plot_list.curve_plot(
         {"pairs": (np.arange(1, len(model.trace) + 1), model.trace)}, x="epoch", y="mean squared reconstruction error", logarithmic=True,
-        title=f"reconstruction error of pairs over {len(model.trace)} epochs",
+        title=f"reconstruction error of pairs over {plot_list.count_text(len(model.trace), 'epoch')}",
     )  # fmt: skip
 
 

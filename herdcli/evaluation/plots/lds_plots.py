@@ -17,7 +17,7 @@ BAND = 2.0  # standard deviations
 
 
 def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Map = map) -> plot_list.Figure:
-    """The first held-out sequence: its first columns beside what the rows before each said, and below them the states, filtered and
+    """The first held-out sequence: its first columns beside predictions from the rows before, and below them the states, filtered and
     smoothed, with bands of two standard deviations."""
     held = next(iter(value.heldout_sequences()), None)
     if held is None:
@@ -39,7 +39,7 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Map = ma
             t, expected[:, d] - BAND * spread[:, d], expected[:, d] + BAND * spread[:, d], color=plot_style.GREY, alpha=0.25, lw=0
         )
         panel.plot(t, expected[:, d], "-", lw=1, color=plot_style.GREY, label="one step ahead")
-        panel.plot(t, Y[:, d], ".", ms=3, color=plot_style.INK, label="seen")
+        panel.plot(t, Y[:, d], ".", ms=3, color=plot_style.INK, label="observed")
         panel.set_ylabel(names[d] if names else f"x{d}")
     kinds = (
         ("filtered", plot_style.COLOURS[1], "--", found.mean, found.covariance),
@@ -56,5 +56,7 @@ def states(value: LinearDynamics, settings: EvaluationSettings, *, map: Map = ma
     figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     panels[-1].set_xlabel("step")
     plot_list.use_integer_ticks(panels[-1])
-    panels[0].set_title(f"a held-out sequence and {value.states} hidden state{'s' * (value.states != 1)}; bands of two standard deviations")
+    columns = "" if outputs == value.columns else f", {plot_list.count_text(outputs, 'column')} of {value.columns}"
+    hidden = plot_list.count_text(value.states, "hidden state") if count == value.states else f"{count} of {value.states} hidden states"
+    panels[0].set_title(f"a held-out sequence{columns}, and {hidden}; bands ±2 standard deviations")
     return figure

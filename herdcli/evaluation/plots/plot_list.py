@@ -193,6 +193,11 @@ def legend_label(name: str) -> str:
     return f" {name}" if name.startswith("_") else name
 
 
+def count_text(count: int, noun: str) -> str:
+    """Return a number with its noun for a title: 1 epoch, 20 epochs."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def use_integer_ticks(axes: Axes) -> None:
     """Put the ticks of the horizontal axis at whole numbers only."""
     from matplotlib.ticker import MaxNLocator

@@ -113,7 +113,7 @@ def trace(value: RBM, settings: EvaluationSettings, *, map: Map = map) -> plot_l
     epochs = np.arange(1, len(errors) + 1)
     labels = value.classes or [str(m) for m in range(value.count)]
     lines = {name: (epochs, errors[:, m]) for m, name in enumerate(labels)}
-    title = f"reconstruction error over {len(errors)} epochs" + (
+    title = f"reconstruction error over {plot_list.count_text(len(errors), 'epoch')}" + (
         "" if value.count == 1 else f", one curve for each of {value.count} classes"
     )
     return plot_list.curve_plot(lines, x="epoch", y="mean squared reconstruction error", title=title)

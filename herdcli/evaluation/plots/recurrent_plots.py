@@ -1,4 +1,4 @@
-"""Pictures of recurrent temporal RBMs: a held-out sequence beside what was expected of it, weights, links, and the trace of learning."""
+"""Pictures of recurrent temporal RBMs: a held-out sequence beside its predictions, weights, links, and the trace of learning."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trace(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = map) 
             {"": (epochs, found.reconstruction)},
             x="epoch",
             y="mean squared reconstruction error",
-            title=f"reconstruction error over {len(found.reconstruction)} epochs",
+            title=f"reconstruction error over {plot_list.count_text(len(found.reconstruction), 'epoch')}",
         )
     return plot_list.curve_plot(
         {"validation rows": (found.validated, found.valid)},
@@ -71,7 +71,7 @@ def predicted(value: RecurrentRBM, settings: EvaluationSettings, *, map: Map = m
 
 def _draw_as_image(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: np.ndarray) -> plot_list.Figure:
     """Rows as columns of grey, of units with a range."""
-    shown = {"seen": value.to_original(v), "expected one step ahead": value.to_original(expected), "hidden means": r}
+    shown = {"observed": value.to_original(v), "expected one step ahead": value.to_original(expected), "hidden means": r}
     figure = plot_list.new_figure(6.0)
     panels = figure.subplots(3, 1, sharex=True)
     for panel, (name, rows) in zip(panels, shown.items(), strict=True):
@@ -95,14 +95,16 @@ def _draw_as_lines(value: RecurrentRBM, v: np.ndarray, expected: np.ndarray, r: 
     panels = figure.subplots(columns + 1, 1, sharex=True, squeeze=False)[:, 0]
     seen, ahead, t = value.to_original(v), value.to_original(expected), np.arange(1, len(v) + 1)
     for d, panel in zip(chosen, panels[:-1], strict=True):
-        panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=plot_style.INK, label="seen")
+        panel.plot(t, seen[:, d], ".-", ms=3, lw=0.6, color=plot_style.INK, label="observed")
         panel.plot(t, ahead[:, d], "-", lw=1.2, color=plot_style.COLOURS[1], label="expected one step ahead")
         panel.set_ylabel(value.feature_names[d] if value.feature_names else f"x{d}")
-    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none", extent=(0.5, len(r) + 0.5, r.shape[1] + 0.5, 0.5))
-    panels[-1].set_ylabel("hidden unit")
+    extent = (0.5, len(r) + 0.5, r.shape[1] + 0.5, 0.5)
+    panels[-1].imshow(r.T, aspect="auto", cmap="gray_r", interpolation="none", extent=extent)
+    panels[-1].set_ylabel("hidden unit\n(darker: higher mean)")
     panels[-1].locator_params(integer=True)
     figure.legend(handles=panels[0].get_lines(), loc="outside lower center", ncols=2)
-    panels[0].set_title("a held-out sequence, what was expected of it, and the hidden means")
+    part = "" if columns == seen.shape[1] else f", the {columns} columns of {seen.shape[1]} that vary most"
+    panels[0].set_title(f"a held-out sequence{part}, with predictions and hidden means")
     panels[-1].set_xlabel("step")
     plot_list.use_integer_ticks(panels[-1])
     return figure

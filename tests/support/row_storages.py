@@ -14,12 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from herdcli.cli.frame.rows import unit_rows
 from herdcli.numerics import block_statistics
 
 
-def few_rows(monkeypatch: pytest.MonkeyPatch, reader: ModuleType) -> None:
-    """Blocks of eight rows, for sums and for a command's module that reads them; and no waiting for the disk."""
-    for module in (block_statistics, reader):
+def few_rows(monkeypatch: pytest.MonkeyPatch, *readers: ModuleType) -> None:
+    """Blocks of eight rows, for sums, for the reader of units, and for modules that read rows block by block; no waiting for the disk."""
+    for module in (block_statistics, unit_rows, *readers):
         monkeypatch.setattr(module, "BLOCK", 8)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 

@@ -85,7 +85,7 @@ def _count_blocks(session: Session, request: Request, rows: CountableRows) -> No
         names=rows.names,
         states=rows.states,
         limits=None if rows.values.limits is None else np.asarray(rows.values.limits),
-        shape=rows.shape,
+        shape=rows.image_shape,
         base=base,
         cardinality=rows.cardinality,
     )

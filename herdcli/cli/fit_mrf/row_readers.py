@@ -12,16 +12,15 @@ import numpy as np
 from herdcli.artifacts.dataset import UNITS, Dataset
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.cli.fit_mrf import inputs, state_codes
-from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows import streamed_rows, unit_rows
+from herdcli.cli.frame.rows.unit_rows import UnitRows
 from herdcli.errors import DataError
 from herdcli.markov.model.row_counts import StateBlock
-from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
-from herdcli.numerics.block_units import UnitLayout
+from herdcli.numerics.block_statistics import BLOCK
 from herdcli.records import dataclass
 from herdcli.schema import require_valid_weights
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
     from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.fit_mrf.request import Request
     from herdcli.cli.frame.run.session import Session
@@ -89,17 +88,15 @@ def _state_block(data: Dataset, first: int, split: Array, values: ValueReading, 
     return StateBlock(x, split, data.weight, None if values.cut is None else X)
 
 
-@dataclass(frozen=True)
-class CountableRows:
-    """The rows to count, their layout, and the names and states known before reading them."""
+@dataclass(frozen=True, kw_only=True)
+class CountableRows(UnitRows[StateBlock]):
+    """The rows to count, and the names of states known before reading them.
 
-    source: RowBlocks[StateBlock]
-    layout: UnitLayout
-    history: Artifact
-    names: list[str] | None = None
-    shape: Array | None = None
-    states: list[str] | None = None  # names of states, if columns are text or codes
-    cardinality: Array | None = None  # numbers of named states
+    states  names of states, if columns are text or codes.  cardinality  (N,) numbers of named states.
+    """
+
+    states: list[str] | None = None
+    cardinality: Array | None = None
     values: ValueReading = field(default_factory=ValueReading)
 
 
@@ -113,10 +110,15 @@ def rows_in_memory(session: Session, request: Request) -> CountableRows:
     data = inputs.load_dataset(session, request.source, request.input_format, request.label)
     states = inputs.read_states(session, data, request)
     named = inputs.all_state_names(data, states)
-    layout = UnitLayout(*states.x.shape)
-    source = RowBlocks(BlockRows(StateBlock(states.x, states.split, states.weight), layout.rows, layout.columns), BLOCK)
-    return CountableRows(source, layout, replace(data, value=None), states.names, states.shape, named,
-                   cardinality=None if named is None else states.cardinality)  # fmt: skip
+    return CountableRows(
+        source=unit_rows.blocks_in_memory(StateBlock(states.x, states.split, states.weight), *states.x.shape),
+        split=states.split,
+        history=replace(data, value=None),
+        names=states.names,
+        image_shape=states.shape,
+        states=named,
+        cardinality=None if named is None else states.cardinality,
+    )
 
 
 def rows_in_files(
@@ -130,28 +132,29 @@ def rows_in_files(
 ) -> CountableRows | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
     head = ranges.read(0, 1)
-    if head.class_names and not hasattr(ranges.parts[0][1], "further"):  # the numbers of text labels differ between ranges of rows
+    if unit_rows.has_text_labels(ranges, head):
         return None
     reading = _choose_value_reading(value_range, values, threshold, head, ranges.declared)
     if reading is None:
         return None
     if ranges.artifact.recoding.codes or (ranges.account and ranges.account.truths):  # rows_in_memory knows the names of these states
         return None
-    session.inputs["data"] = artifact = ranges.artifact
-    session.report_range_use(ranges)
+    artifact = unit_rows.leave_rows_in_files(session, ranges)
     if artifact.kind != "dataset" or artifact.recoding:
         session.recoding = artifact.recoding
-    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
-    shape = ranges.declared.get("image_shape")
-    names = ranges.names if ranges.declared.get("named", True) else None
     parts = streamed_rows.assign_range_splits(ranges, split, seed)
-    layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
 
     def read(start: int, stop: int) -> StateBlock:
         return _state_block(ranges.read(start, stop), start, parts[start:stop], reading, artifact.name)
 
-    source = streamed_rows.unit_blocks(layout, read)
-    return CountableRows(source, layout, artifact, names, None if shape is None else np.asarray(shape), None, values=reading)
+    return CountableRows(
+        source=unit_rows.blocks_in_files(ranges.count, head.X.shape[1], read),
+        split=parts,
+        history=artifact,
+        names=unit_rows.declared_names(ranges),
+        image_shape=unit_rows.declared_image_shape(ranges),
+        values=reading,
+    )
 
 
 def _choose_value_reading(

@@ -8,36 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from herdcli.artifacts.message_numbers import group_digits
-from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows import streamed_rows, unit_rows
+from herdcli.cli.frame.rows.unit_rows import UnitRows
 from herdcli.cli.frame.run import shards
 from herdcli.errors import DataError
 from herdcli.ica import block_moments
 from herdcli.ica.block_moments import MomentBlock
-from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
-from herdcli.numerics.block_units import UnitLayout
-from herdcli.records import dataclass
 from herdcli.splits import TEST
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
     from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.ica.request import Request
     from herdcli.ica.block_moments import ICAShard
-    from herdcli.schema import Array
-
-
-@dataclass(frozen=True)
-class MomentRows:
-    """The rows whose moments are computed, with their split (n,) and the names of their columns."""
-
-    source: RowBlocks[MomentBlock]
-    layout: UnitLayout
-    split: Array
-    names: list[str] | None
-    image_shape: Array | None
-    history: Artifact
 
 
 def sum_moments_and_learn(session: Session, request: Request) -> None:
@@ -51,42 +35,50 @@ def sum_moments_and_learn(session: Session, request: Request) -> None:
             raise
 
 
-def _rows_in_files(session: Session, split: str | None, algorithm: str, seed: int, ranges: RowRanges) -> MomentRows | None:
+def _rows_in_files(session: Session, split: str | None, algorithm: str, seed: int, ranges: RowRanges) -> UnitRows[MomentBlock] | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
     from herdcli.cli.frame.rows.column_order import warn_of_unused_weights
     from herdcli.cli.ica import inputs
 
-    head, artifact = ranges.read(0, 1), ranges.artifact
-    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
-    numbered = (split is not None or ranges.read_split_column() is None) and head.class_names and not hasattr(ranges.parts[0][1], "further")
-    if artifact.recoding or others or numbered:
+    head = ranges.read(0, 1)
+    drawn = split is not None or ranges.read_split_column() is None
+    if not unit_rows.are_ranges_independent(ranges, head) or (drawn and unit_rows.has_text_labels(ranges, head)):
         return None
-    session.inputs["data"] = artifact
-    session.report_range_use(ranges)
-    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
+    artifact = unit_rows.leave_rows_in_files(session, ranges)
     warn_of_unused_weights(session, head)
     whole = inputs.has_no_heldout_rows(split, algorithm, ranges.read_split_column() is not None)
     parts = np.zeros(ranges.count, dtype=np.uint8) if whole else streamed_rows.assign_range_splits(ranges, split, seed)
-    shape, names = ranges.declared.get("image_shape"), ranges.names if ranges.declared.get("named", True) else None
-    layout = UnitLayout(ranges.count, head.X.shape[1], streamed_rows.blocks_per_unit_read(head.X.shape[1]))
     use = block_moments.split_to_row_uses(parts)
-    source = streamed_rows.unit_blocks(layout, lambda start, stop: MomentBlock(start, ranges.read(start, stop).X, use[start:stop]))
-    return MomentRows(source, layout, parts, names, None if shape is None else np.asarray(shape), artifact)
+
+    def read(start: int, stop: int) -> MomentBlock:
+        return MomentBlock(start, ranges.read(start, stop).X, use[start:stop])
+
+    return UnitRows(
+        source=unit_rows.blocks_in_files(ranges.count, head.X.shape[1], read),
+        split=parts,
+        history=artifact,
+        names=unit_rows.declared_names(ranges),
+        image_shape=unit_rows.declared_image_shape(ranges),
+    )
 
 
-def _rows_in_memory(session: Session, request: Request) -> MomentRows:
+def _rows_in_memory(session: Session, request: Request) -> UnitRows[MomentBlock]:
     """Return all rows, in memory."""
     from herdcli.cli.ica import inputs
 
     artifact, data = inputs.load_data(session, request.source, request.input_format, request.label)
     split = inputs.assign_splits(data, request)
-    use = block_moments.split_to_row_uses(split)
-    layout = UnitLayout(len(use), data.X.shape[1], streamed_rows.blocks_per_unit_read(data.X.shape[1]))
-    source = RowBlocks(BlockRows(MomentBlock(0, data.X, use), *data.X.shape), BLOCK)
-    return MomentRows(source, layout, split, data.feature_names, data.image_shape, replace(artifact, value=None))
+    block = MomentBlock(0, data.X, block_moments.split_to_row_uses(split))
+    return UnitRows(
+        source=unit_rows.blocks_in_memory(block, *data.X.shape),
+        split=split,
+        history=replace(artifact, value=None),
+        names=data.feature_names,
+        image_shape=data.image_shape,
+    )
 
 
-def _sum_blocks(session: Session, request: Request, rows: MomentRows) -> None:
+def _sum_blocks(session: Session, request: Request, rows: UnitRows[MomentBlock]) -> None:
     from herdcli.cli.ica import inputs
 
     layout, columns = rows.layout, rows.layout.columns

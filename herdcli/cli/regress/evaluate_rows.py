@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,11 @@ from herdcli.artifacts.rows import lazy_matrix
 from herdcli.artifacts.tables import column_alignment
 from herdcli.cli.frame.rows import streamed_rows
 from herdcli.cli.frame.rows.column_order import align_matrix, find_and_report_column_order
+from herdcli.cli.frame.rows.unit_rows import are_ranges_independent
 from herdcli.cli.regress import inputs
 from herdcli.cli.regress.error_covariance import relative_error_variances
 from herdcli.errors import DataError
-from herdcli.numerics.block_statistics import BLOCK, blocks_per_read
-from herdcli.records import dataclass
+from herdcli.numerics.block_statistics import BLOCK, ComputedRows, RowBlocks, join_blocks
 from herdcli.regression import weight_meaning
 from herdcli.regression.model import GeneralisedLinear, HeldoutRows
 from herdcli.splits import TEST, VALID
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from herdcli.artifacts.tables.column_alignment import ColumnOrder
     from herdcli.cli.eval.request import Request
     from herdcli.cli.frame.run.session import Session
+    from herdcli.evaluation.figures.regression import EvaluatedRegression
     from herdcli.regression.perceptron.model import Perceptron
     from herdcli.schema import Array
 
@@ -43,14 +43,9 @@ def with_evaluation_rows(session: Session, artifact: Artifact, request: Request)
     known = inputs.fitted_columns(artifact)
     if not (request.plots or request.report or known.in_time):
         left = streamed_rows.open_rows_in_file(session, request.data, keep=known.non_feature_columns, response=known.response)
-        rows = None if left is None else _rows_in_files(session, model, known, left)
-        if rows is not None:
-            from herdcli.evaluation.figures.regression import EvaluatedRegression, make_evaluated_regression
-
-            made = (
-                make_evaluated_regression(model, rows, session.map) if rows.weighted else EvaluatedRegression(model, rows, float(rows.rows))
-            )
-            return replace(artifact, value=made)
+        evaluated = None if left is None else _rows_in_files(session, model, known, left)
+        if evaluated is not None:
+            return replace(artifact, value=evaluated)
     found = inputs.read_rows_for_model(session, request.data, known)
     held = np.isin(found.split, (VALID, TEST))
     if not held.any():
@@ -105,78 +100,44 @@ def target_for_model(model: GeneralisedLinear | Perceptron, y: Array, classes: l
     return np.array([float(model.classes.index(name)) for name in names])[index]
 
 
-@dataclass(frozen=True)
-class FileHeldoutBlocks:
-    """Held-out rows of files that are read and predicted block by block when needed.
+def _read_columns(model: GeneralisedLinear, fitted_columns: inputs.FittedColumns, ranges: RowRanges, numbers: Array) -> dict[str, Array]:
+    """Read rows (m,) that lie close together, and return X, y, offset and, if there are any, weights."""
+    where, start = ranges.artifact.name, int(numbers[0])
+    data, given, classes = inputs.split_response_as_fitted(ranges.read(start, int(numbers[-1]) + 1), fitted_columns, where)
+    y = target_for_model(model, given.y, classes, fitted_columns.target, where)
+    weight_meaning.require_targets(model.distribution(), model.weight_kind, y)
+    own = numbers - start
+    columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
+    return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
 
-    chosen  (n,) their row numbers, ascending; None: all.      order  the order of the model's columns; None: unchanged.
-    """
 
-    model: GeneralisedLinear
-    known: inputs.FittedColumns
-    found: RowRanges
-    order: ColumnOrder | None
-    chosen: Array | None
-    weighted: bool
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.found.count if self.chosen is None else len(self.chosen)
-
-    @property
-    def count(self) -> int:
-        """The number of blocks."""
-        return -(-self.rows // BLOCK)
-
-    @property
-    def blocks_in_memory(self) -> int:
-        """The number of blocks in memory at the same time."""
-        return blocks_per_read(self.found.artifact.value.X.shape[1])
-
-    def take(self, first: int, last: int) -> Iterator[HeldoutRows]:
-        """Yield blocks first to last − 1 one by one."""
-        for number in range(first, last):
-            places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
-            parts = [self._read(part) for part in lazy_matrix.group_nearby_indices(places if self.chosen is None else self.chosen[places])]
-            joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            yield self._heldout_block(joined["X"], joined["y"], joined["offset"], joined.get("weight"))
-
-    def _read(self, numbers: Array) -> dict[str, Array]:
-        """Read rows that lie close together, and return X, y, offset and, if there are any, weights."""
-        where, start = self.found.artifact.name, int(numbers[0])
-        data, given, classes = inputs.split_response_as_fitted(self.found.read(start, int(numbers[-1]) + 1), self.known, where)
-        y = target_for_model(self.model, given.y, classes, self.known.target, where)
-        weight_meaning.require_targets(self.model.distribution(), self.model.weight_kind, y)
-        own = numbers - start
-        columns = {"X": data.X, "y": y, "offset": given.offset} | ({} if given.weight is None else {"weight": given.weight})
-        return {name: item if len(item) == len(own) else item[own] for name, item in columns.items()}
-
-    def _heldout_block(self, X: Array, y: Array, offset: Array, weight: Array | None) -> HeldoutRows:
-        model, X = self.model, np.ascontiguousarray(column_alignment.reorder_columns(X, self.order), dtype=np.float64)
-        return HeldoutRows(
-            predictor=model.predictor(X, offset),
-            offset=offset,
-            y=y,
-            split=np.full(len(y), TEST, dtype=np.uint8),
-            weight=None if model.gls else weight,
-            variance=relative_error_variances(model, X, weight),
-            baselines=None if model.baselines is None else model.baselines.predictions(X),
-        )
+def _predicted_rows(model: GeneralisedLinear, columns: dict[str, Array], order: ColumnOrder | None) -> HeldoutRows:
+    """Return rows with the model's predictions.  order  the order of the model's columns; None: unchanged."""
+    X = np.ascontiguousarray(column_alignment.reorder_columns(columns["X"], order), dtype=np.float64)
+    y, offset, weight = columns["y"], columns["offset"], columns.get("weight")
+    return HeldoutRows(
+        predictor=model.predictor(X, offset),
+        offset=offset,
+        y=y,
+        split=np.full(len(y), TEST, dtype=np.uint8),
+        weight=None if model.gls else weight,
+        variance=relative_error_variances(model, X, weight),
+        baselines=None if model.baselines is None else model.baselines.predictions(X),
+    )
 
 
 def _rows_in_files(
     session: Session, model: GeneralisedLinear, fitted_columns: inputs.FittedColumns, ranges: RowRanges
-) -> FileHeldoutBlocks | None:
-    """Return the evaluation rows, which stay in their files; None if reading one row requires all of them."""
+) -> EvaluatedRegression | None:
+    """Return the regression with evaluation rows that stay in their files; None if reading one row requires all of them."""
+    from herdcli.evaluation.figures.regression import EvaluatedRegression, make_evaluated_regression
+
     where, head = ranges.artifact.name, ranges.read(0, 1)
-    named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
-    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
     needed = {
         fitted_columns.target,
         *(name for name in (fitted_columns.offset, fitted_columns.trials, fitted_columns.failures, fitted_columns.exposure) if name),
     }
-    if ranges.artifact.recoding or others or not needed <= named:
+    if not are_ranges_independent(ranges, head, needed):
         return None
     data, given, _ = inputs.split_response_as_fitted(head, fitted_columns, where)
     split = ranges.read_split_column()
@@ -187,4 +148,16 @@ def _rows_in_files(
         session, data.feature_names, data.X.shape[1], model.feature_names, model.coefficients.shape[1], where=where
     )
     _require_columns(model, data.X.shape[1] if order is None else len(order.columns), where)
-    return FileHeldoutBlocks(model, fitted_columns, ranges, order, chosen, given.weight is not None and not model.gls)
+    count = ranges.count if chosen is None else len(chosen)
+
+    def predict_block(start: int, stop: int) -> HeldoutRows:
+        places = np.arange(start, stop) if chosen is None else chosen[start:stop]
+        parts = [_read_columns(model, fitted_columns, ranges, part) for part in lazy_matrix.group_nearby_indices(places)]
+        return _predicted_rows(model, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, order)
+
+    def read(start: int, stop: int) -> HeldoutRows:
+        return join_blocks([predict_block(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK)])
+
+    source = RowBlocks.with_memory_limit(ComputedRows(count, ranges.artifact.value.X.shape[1], read))
+    weighted = given.weight is not None and not model.gls
+    return make_evaluated_regression(model, source, session.map) if weighted else EvaluatedRegression(model, source, float(count))

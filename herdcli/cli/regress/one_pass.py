@@ -8,38 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from herdcli.artifacts.dataset import Dataset
 from herdcli.artifacts.tables import dataset_preparation
-from herdcli.cli.frame.rows import streamed_rows
+from herdcli.cli.frame.rows import streamed_rows, unit_rows
+from herdcli.cli.frame.rows.unit_rows import UnitRows
 from herdcli.cli.frame.run import shards
 from herdcli.cli.regress import inputs, runs
-from herdcli.errors import DataError, HerdError
-from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks
-from herdcli.numerics.block_units import UnitLayout
-from herdcli.records import dataclass
+from herdcli.errors import DataError
 from herdcli.regression.block_sums import RegressionBlock, evaluation_mask
 
 if TYPE_CHECKING:
-    from herdcli.artifacts import Artifact
     from herdcli.artifacts.rows.row_ranges import RowRanges
     from herdcli.cli.frame.output.outputs import HistorySource
     from herdcli.cli.frame.run.session import Session
     from herdcli.cli.regress.request import Request
     from herdcli.regression.block_sums import RegressionShard
-    from herdcli.schema import Array
-
-
-@dataclass(frozen=True)
-class SummableRows:
-    """The rows to sum over, with their split and the names of their columns."""
-
-    source: RowBlocks[RegressionBlock]
-    layout: UnitLayout
-    split: Array
-    kept: Array
-    names: list[str] | None
-    weighted: bool
-    history: Artifact
 
 
 def sum_and_fit(session: Session, request: Request) -> None:
@@ -54,11 +36,11 @@ def sum_and_fit(session: Session, request: Request) -> None:
             raise
 
 
-def _sum_blocks(session: Session, request: Request, rows: SummableRows) -> None:
+def _sum_blocks(session: Session, request: Request, rows: UnitRows[RegressionBlock]) -> None:
     from herdcli.regression import block_sums
 
     layout = rows.layout
-    held = int(rows.kept.sum())
+    held = int(evaluation_mask(rows.split).sum())
     if held < (beside := int(((rows.split == 1) | (rows.split == 2)).sum())):
         session.console.note(f"{held} of {beside} held-out rows, evenly spaced, are stored in the model for herd eval")
     units = shards.unit_numbers_of_run(session, layout.units, "blocks of rows")
@@ -116,46 +98,45 @@ def _open_row_ranges(session: Session, request: Request) -> AbstractContextManag
     )
 
 
-def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> SummableRows | None:
+def _rows_in_files(session: Session, request: Request, ranges: RowRanges) -> UnitRows[RegressionBlock] | None:
     """Return rows that stay in their files; None if reading one row requires all of them."""
-    head, artifact = ranges.read(0, 1), ranges.artifact
-    named = {*(head.columns or {}), *(head.feature_names or []), *(["y"] if head.y is not None else [])}
-    others = any(getattr(reader, "others", False) for _, reader, _ in ranges.parts)
-    if artifact.recoding or others or not {*inputs.non_feature_columns(request)[1:], request.target or inputs.LABELS} <= named:
+    head = ranges.read(0, 1)
+    needed = {*inputs.non_feature_columns(request)[1:], request.target or inputs.LABELS}
+    if not unit_rows.are_ranges_independent(ranges, head, needed):
         return None
+    artifact = ranges.artifact
     data, given, classes = inputs.split_response(head, request, artifact.name, session.console.note)
     _require_numbers(classes, inputs.target_name_in_file(session, request.target), artifact.name)
-    session.inputs["data"] = artifact
-    session.report_range_use(ranges)
-    session.console.detail(f"{artifact.name}: {ranges.count} rows, sha256 {artifact.sha256[:12]}")
-    own = ranges.read_split_column() if request.split is None else None
-    rows = Dataset(np.broadcast_to(np.uint8(0), (ranges.count, data.X.shape[1])), split=own)
-    try:
-        split = dataset_preparation.assign_splits(rows, request.split, request.seed)
-    except HerdError as error:
-        error.where = error.where or artifact.name
-        raise
+    unit_rows.leave_rows_in_files(session, ranges)
+    split = streamed_rows.assign_range_splits(ranges, request.split, request.seed, by_label=False)
     held = evaluation_mask(split)
-    layout = UnitLayout(ranges.count, data.X.shape[1], streamed_rows.blocks_per_unit_read(data.X.shape[1]))
 
     def read(start: int, stop: int) -> RegressionBlock:
         found, response, _ = inputs.split_response(ranges.read(start, stop), request, artifact.name, lambda text: None)
         X = dataset_preparation.dense_copy(found, np.float64)
         return RegressionBlock(start, X, response.y, response.offset, response.weight, split[start:stop], held[start:stop])
 
-    source = streamed_rows.unit_blocks(layout, read)
-    return SummableRows(source, layout, split, held, data.feature_names, given.weight is not None, artifact)
+    return UnitRows(
+        source=unit_rows.blocks_in_files(ranges.count, data.X.shape[1], read),
+        split=split,
+        history=artifact,
+        names=data.feature_names,
+        weighted=given.weight is not None,
+    )
 
 
-def _rows_in_memory(session: Session, request: Request) -> SummableRows:
+def _rows_in_memory(session: Session, request: Request) -> UnitRows[RegressionBlock]:
     """Return all rows, in memory."""
     rows = inputs.read_inputs(session, request)
     _require_numbers(rows.classes, rows.title, rows.history.name)
-    held = evaluation_mask(rows.split)
-    layout = UnitLayout(len(rows.y), rows.X.shape[1], streamed_rows.blocks_per_unit_read(rows.X.shape[1]))
-    whole = RegressionBlock(0, rows.X, rows.y, rows.offset, rows.weight, rows.split, held)
-    source = RowBlocks(BlockRows(whole, layout.rows, layout.columns), BLOCK)
-    return SummableRows(source, layout, rows.split, held, rows.names, rows.weight is not None, rows.history)
+    block = RegressionBlock(0, rows.X, rows.y, rows.offset, rows.weight, rows.split, evaluation_mask(rows.split))
+    return UnitRows(
+        source=unit_rows.blocks_in_memory(block, *rows.X.shape),
+        split=rows.split,
+        history=rows.history,
+        names=rows.names,
+        weighted=rows.weight is not None,
+    )
 
 
 def _require_numbers(classes: list[str] | None, target: str, where: str) -> None:

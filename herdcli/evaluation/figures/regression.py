@@ -13,7 +13,7 @@ from herdcli.evaluation.evaluation_settings import EvaluationSettings
 from herdcli.evaluation.table import Value
 from herdcli.evaluation.verdicts import NO_ROWS
 from herdcli.numerics import block_statistics, class_baselines
-from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks, take_block_rows
+from herdcli.numerics.block_statistics import BlockRows, RowBlocks, take_block_rows
 from herdcli.records import dataclass
 from herdcli.regression import weight_meaning
 from herdcli.regression.family_table import TABLE
@@ -141,7 +141,7 @@ def heldout_rows(value: RegressionModel, map: Map) -> EvaluatedRegression | None
         return None
     chosen = value.holdout.split == (TEST if (value.holdout.split == TEST).any() else VALID)
     rows = BlockRows(take_block_rows(value.holdout, chosen), int(chosen.sum()), value.holdout.predictor.shape[1])
-    return make_evaluated_regression(value, RowBlocks(rows, BLOCK), map)
+    return make_evaluated_regression(value, RowBlocks(rows), map)
 
 
 def row_weights(heldout: HeldoutRows) -> Array:

@@ -16,7 +16,7 @@ from herdcli.evaluation.figures.classifier import BINS, calibration_gaps
 from herdcli.evaluation.metrics import heldout_examples
 from herdcli.evaluation.table import Row
 from herdcli.numerics import block_statistics
-from herdcli.numerics.block_statistics import BLOCK, BlockRows, RowBlocks, take_block_rows
+from herdcli.numerics.block_statistics import BlockRows, RowBlocks, take_block_rows
 from herdcli.online.tags import HeldoutTagScores, Tagger, assign_labels, label_confidences
 from herdcli.records import dataclass
 from herdcli.schema import Array
@@ -99,7 +99,7 @@ def evaluate_heldout_tags(value: Tagger | EvaluatedTags, map: Map = map) -> Eval
         return None
     on, chosen = heldout_examples.evaluation_part_and_mask(value.holdout)
     rows = BlockRows(take_block_rows(value.holdout, chosen), int(chosen.sum()), value.holdout.y.shape[1])
-    return EvaluatedTags(value, RowBlocks(rows, BLOCK), on, map)
+    return EvaluatedTags(value, RowBlocks(rows), on, map)
 
 
 def heldout_predictions(value: Tagger) -> tuple[Array, Array, Array, Array]:

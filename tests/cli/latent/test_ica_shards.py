@@ -25,7 +25,7 @@ FIT = ["J", "power", "kurtosis", "whitening.mean", "whitening.forward", "whiteni
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    stored.few_rows(monkeypatch, one_pass)
+    stored.few_rows(monkeypatch)
 
 
 @pytest.fixture

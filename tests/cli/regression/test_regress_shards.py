@@ -27,7 +27,7 @@ LINE = ["--target", "price", "--one-pass"]
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    stored.few_rows(monkeypatch, one_pass)
+    stored.few_rows(monkeypatch)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from herdcli.artifacts.rows import lazy_matrix, row_ranges
 from herdcli.artifacts.rows.row_groups import decoded_size_in_bytes
 from herdcli.artifacts.tables import dataset_preparation
 from herdcli.errors import BadUsage, DataError, HerdError
-from herdcli.numerics.block_statistics import BLOCK, ComputedRows, RowBlock, RowBlocks, blocks_per_read
-from herdcli.numerics.block_units import AT_ONCE, UnitLayout
+from herdcli.numerics.block_statistics import ComputedRows, RowBlock, blocks_per_read
+from herdcli.numerics.block_units import AT_ONCE
 from herdcli.numerics.row_selection import column_sums, iterate_row_slices
 from herdcli.schema import Array
 
@@ -122,11 +122,6 @@ def blocks_per_unit_read(columns: int) -> int:
     return min(AT_ONCE, blocks_per_read(columns, read_budget_bytes()))
 
 
-def unit_blocks(layout: UnitLayout, read: Callable[[int, int], B]) -> RowBlocks[B]:
-    """Return the blocks of rows that `read` returns for a range; those of a unit that fit in memory are read together."""
-    return RowBlocks(ComputedRows(layout.rows, layout.columns, read), BLOCK * layout.at_once)
-
-
 def matrix_rows(
     X: LazyMatrix, labels: Array | None = None, encode_labels: Callable[[Array], Array] = np.asarray, weight: Array | None = None
 ) -> ComputedRows[RowBlock]:
@@ -161,20 +156,23 @@ def _is_large_file(path: str) -> bool:
     return os.path.isfile(path) and os.path.getsize(path) >= lazy_matrix.LEAST
 
 
-def assign_range_splits(ranges: RowRanges, split: str | None, seed: int) -> Array:
+def assign_range_splits(ranges: RowRanges, split: str | None, seed: int, *, by_label: bool = True) -> Array:
     """Return the split of each row (n,): the file's own, or sampled as for the data set read whole, which needs one pass over the labels.
 
-    split  the value of --split; None if it was not given.
+    split     the value of --split; None if it was not given.
+    by_label  whether a split of numbers of rows is drawn class by class if there are labels.
     """
     own = ranges.read_split_column() if split is None else None
     if own is not None:
         return own
     head, y = ranges.read(0, 1), None
-    if head.y is not None:
+    if by_label and head.y is not None:
         stretches = range(0, ranges.count, lazy_matrix.STRETCH)
         further = getattr(ranges.parts[0][1], "further", None) if len(ranges.parts) == 1 else None
         y = further["y"][:] if further else np.concatenate([ranges.read(start, start + lazy_matrix.STRETCH).y for start in stretches])
-    rows = data_set.Dataset(np.broadcast_to(np.uint8(0), (ranges.count, head.X.shape[1])), y=y, class_names=head.class_names)
+    rows = data_set.Dataset(
+        np.broadcast_to(np.uint8(0), (ranges.count, head.X.shape[1])), y=y, class_names=None if y is None else head.class_names
+    )
     try:
         return dataset_preparation.assign_splits(rows, split, seed)
     except HerdError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from herdcli.errors import BadUsage
 from herdcli.rbm.normalizability import require_normalisable_families
@@ -32,6 +32,14 @@ RENEWED_RATE, CURVED, TINY = 0.12, 0.6, 1e-9  # RATE of rpcd; the largest rate Ã
 COUNTS = tuple((name, 0) for name in ("average_scores", "validate_every", "patience", "average", "final_steps", "replicas"))
 DECAY_ROWS, LARGEST_DECAY = 2.0, 5e-4  # for two-state units: weight decay Ã— number of rows, and the largest weight decay
 LARGEST_BATCH = 6.25  # the rate increases with the batch up to batches of this times 20 rows
+
+
+class DataDependentSettings(TypedDict):
+    """The settings whose defaults depend on the rows."""
+
+    learning_rate: float
+    centering: bool
+    weight_decay: float
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Settings:
         if self.algorithm == "pseudo-likelihood" and not visible.has_finite_values:
             raise BadUsage(f"pseudo-likelihood needs visible units with finitely many values, but these are {visible.name}")
 
-    def data_dependent_settings(self) -> dict[str, Any]:
+    def data_dependent_settings(self) -> DataDependentSettings:
         """Return the settings that `fill_defaults` chooses."""
         return {"learning_rate": self.learning_rate, "centering": self.centering, "weight_decay": self.weight_decay}
 

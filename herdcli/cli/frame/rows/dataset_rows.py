@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -298,7 +298,14 @@ def _binary_values(on: Any, values: tuple[int, int]) -> Matrix:
     return X
 
 
-def _label_fields(data: Dataset) -> dict[str, Any]:
+class LabelFields(TypedDict):
+    """Labels as indices into class names; both are None if the data have no labels."""
+
+    y: Array | None
+    names: list[str] | None
+
+
+def _label_fields(data: Dataset) -> LabelFields:
     """Return labels as indices into class names; both are None if the data have no labels."""
     if data.y is None:
         return {"y": None, "names": None}

@@ -149,7 +149,7 @@ def test_numbers_of_states_are_tried_and_judged() -> None:
         assert value.known.sizes.tolist() == [1, 2, 3]
         assert value.states == value.known.sizes[value.known.scores.argmin()]
     assert fitted(sizes=(1, 2, 3)).states == 2
-    with pytest.raises(DataError, match="has no sequences in split 1"):
+    with pytest.raises(DataError, match="has no validation sequences"):
         fitted(sizes=(1, 2), criterion="valid", parts=(5.0, 0.0, 1.0))
 
 

@@ -122,7 +122,11 @@ def test_bytes_are_taken_as_numbers(faces):
 )
 @pytest.mark.parametrize("persons", [[0, 1, 2], [0, 0, 0]])
 def test_what_cannot_tell_persons_apart_is_refused(method, name, persons):
-    with pytest.raises(DataError, match=rf"^{name} two persons, one with two images; there are 3 images of {len(set(persons))}$"):
+    with pytest.raises(
+        DataError,
+        match=rf"^{name} at least two persons, one of them with at least two images, but there are 3 images of {len(set(persons))} "
+        rf"persons$",
+    ):
         method(np.eye(3), np.array(persons))
 
 

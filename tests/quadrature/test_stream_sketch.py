@@ -51,7 +51,7 @@ def test_atoms_are_within_the_bound_though_rows_drift(data, mmd):
     X, weights = data
     whole = made(X, weights)
     state = run_algorithm(whole)
-    group, numbers = stream_sketch.make_group_from_stream(whole, state, 15)
+    group, numbers = stream_sketch.make_group_from_stream(whole.sketch, state, 15)
     np.testing.assert_array_equal(group.points, X[numbers])
     assert len(set(numbers.tolist())) == 50
     assert weights[numbers].all()

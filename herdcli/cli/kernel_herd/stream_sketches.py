@@ -95,7 +95,7 @@ def _select_atoms(session: Session, request: Request, source: ByteSource, data: 
     seen = session.run(whole, label="reading", memory="the sketch of the rows")
     rows.drain()
     session.inputs["data"] = replace(session.inputs["data"], sha256=source.sha256, size=source.size)
-    group, numbers = stream_sketch.make_group_from_stream(whole, seen, request.count)
+    group, numbers = stream_sketch.make_group_from_stream(sketch, seen, request.count, session.map)
     problem = SelectionProblem(
         kernel, (group,), inputs.selection_settings(session, request, 0, EmbeddingApproximation("nystrom", len(sketch.landmarks)))
     )

@@ -8,7 +8,7 @@ a function of its block and position alone, is below the requested share of rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -148,18 +148,7 @@ def make_group_from_sketches(
     if not spread[0] > 0 or not len(points):
         raise DataError(INVALID_WEIGHTS)
     rows = sum(unit.rows for unit in units)
-    whole = stream_sketch.StreamSketching(sketch, _EmptySource(), len(points), map=map)
-    state = replace(whole.init(), ended=True, rows=rows, sums=sums, spread=spread, points=points, key=np.zeros(len(points)), number=number)
-    found, numbers = stream_sketch.make_group_from_stream(whole, state, atom_count)
+    keys, proof = np.zeros(len(points)), np.zeros(32, dtype=np.uint8)
+    state = stream_sketch.StreamState(0, True, rows, sums, spread, points, keys, number, proof)
+    found, numbers = stream_sketch.make_group_from_stream(sketch, state, atom_count, map)
     return found, numbers, spread
-
-
-class _EmptySource:
-    """A source that has ended."""
-
-    def block(self, step: int, proof: Array) -> None:
-        """Return None."""
-
-    def proof(self) -> Array:
-        """Return the digest of no rows."""
-        return np.zeros(32, dtype=np.uint8)

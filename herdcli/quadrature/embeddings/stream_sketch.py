@@ -125,15 +125,17 @@ class StreamSketching:
         return state
 
 
-def make_group_from_stream(stream: StreamSketching, state: StreamState, atom_count: int) -> tuple[SelectionGroup, Array]:
+def make_group_from_stream(
+    sketch: nystrom.NystromSums, state: StreamState, atom_count: int, map: Map = map
+) -> tuple[SelectionGroup, Array]:
     """Make the group whose atoms represent all rows that were read, with the numbers (N,) of its candidates among them."""
     there = np.flatnonzero(state.key < 1)
     points, total = state.points[there], float(state.spread[0])
-    alpha, norm, bound = stream.sketch.solve_projection(state.sums / total)
-    problem = kernel_sums.make_embedding_problem(stream.sketch.kernel, points, stream.sketch.landmarks, alpha)
+    alpha, norm, bound = sketch.solve_projection(state.sums / total)
+    problem = kernel_sums.make_embedding_problem(sketch.kernel, points, sketch.landmarks, alpha)
     sums = kernel_sums.initial_state(problem)
     for _ in range(kernel_sums.total_steps(problem)):
-        sums = kernel_sums.embedding_step(problem, sums, map=stream.map)
+        sums = kernel_sums.embedding_step(problem, sums, map=map)
     start = Continuation(sums.sums, norm, added=EmbeddingErrorBounds(distance=bound))
     return SelectionGroup(RowTarget(points, np.full(len(points), 1.0 / len(points))), None, atom_count, start=start), state.number[there]
 

@@ -26,7 +26,10 @@ cdef extern from "_adaptive.h" nogil:
 
 
 def adam_update(theta, first, second, gradient, double rate, double decay, double second_decay, double least):
-    """See the twin; `gradient` stays as it is."""
+    """Update m ← β₁ m + (1 − β₁) g, v ← β₂ v + (1 − β₂) g², θ ← θ − ε m / (√v + least) in place; `gradient` stays as it is.
+
+    See the twin, which overwrites it.
+    """
     _twin.require_same_shape(theta, first, second, gradient)
     if theta.dtype == np.float32:
         _adam[float](theta, first, second, gradient, rate, decay, second_decay, least)
@@ -49,7 +52,7 @@ cdef _adam(floating[::1] theta, floating[::1] first, floating[::1] second, const
 
 
 def momentum_update(theta, velocity, gradient, double rate, double momentum):
-    """See the twin; `gradient` stays as it is."""
+    """Update m ← μ m − ε g, θ ← θ + m in place.  See the twin, which overwrites `gradient`; here it stays as it is."""
     _twin.require_same_shape(theta, velocity, gradient)
     if theta.dtype == np.float32:
         _momentum[float](theta, velocity, gradient, rate, momentum)
@@ -69,7 +72,7 @@ cdef _momentum(floating[::1] theta, floating[::1] velocity, const floating[::1] 
 
 
 def scaled_rows(X, const int64_t[::1] chosen, mean, factor, out):
-    """See the twin."""
+    """Write (x − mean) · factor of chosen rows into out (m, D), of float32 or float64.  See the twin."""
     _twin.require_rows(X, np.asarray(chosen), mean, factor, out)
     if X.dtype == np.uint8:
         if out.dtype == np.float32:

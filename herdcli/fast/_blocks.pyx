@@ -329,7 +329,10 @@ def draw_block(
     const int64_t[:, ::1] children, const int32_t[::1] inside, const int32_t[::1] place, const double[::1] tables,
     int64_t[:, ::1] x, const double[:, ::1] uniform, double[:, ::1] messages, double[:, ::1] own, double[:, ::1] shares,
 ):
-    """See the twin."""
+    """Sample the variables of a block in x (N, 8), and write into `shares` (Σ card, 8) the probabilities they were sampled with.
+
+    See the twin.
+    """
     cdef herd_block b
     cdef Py_ssize_t lost
     cdef herd_operand *ops
@@ -353,7 +356,10 @@ def block_marginals(
     const int64_t[:, ::1] children, const int32_t[::1] inside, const int32_t[::1] place, double[:, ::1] messages, double[:, ::1] own,
     double[:, ::1] down, double[:, ::1] shares,
 ):
-    """See the twin."""
+    """Write the marginals of a block's variables given those held into `shares` (Σ card, 8), using the results of `draw_block`.
+
+    See the twin.
+    """
     cdef herd_block b
     cdef herd_operand *ops
     if not messages.shape[1] == own.shape[1] == down.shape[1] == shares.shape[1] == 8:
@@ -369,7 +375,7 @@ def block_marginals(
 
 
 def exchange(const int64_t[::1] first, const int64_t[::1] near, int64_t[:, ::1] x, Py_ssize_t a, Py_ssize_t b, const double[::1] coins):
-    """See the twin."""
+    """Exchange the differing variables of chains a and b of x (N, chains): each connected part with probability ½.  See the twin."""
     cdef Py_ssize_t count = x.shape[0], chains = x.shape[1]
     cdef int64_t *stack
     if first.shape[0] != count + 1 or coins.shape[0] != count or not (0 <= a < chains and 0 <= b < chains):

@@ -54,7 +54,7 @@ cdef Py_ssize_t next_steps(Looks *looks, Py_ssize_t most) except -1 nogil:
 
 def chain_forward(const double[:, ::1] b, const long[::1] offsets, int states, const double[::1] initial, const double[:, ::1] transition,
             double[:, ::1] alpha, double[::1] scale, unsigned char[::1] lost):
-    """See the twin."""
+    """Compute the filtered states alpha_t(j) ∝ b_t(j) Σ_i alpha_{t−1}(i) p(j | i) and their normalising sums.  See the twin."""
     cdef Py_ssize_t s, at, steps, first, last, count = offsets.shape[0] - 1, width = b.shape[1]
     cdef double[::1] room = np.empty(width)
     cdef Looks looks
@@ -79,7 +79,10 @@ def chain_forward(const double[:, ::1] b, const long[::1] offsets, int states, c
 
 def chain_backward(double[:, ::1] b, const long[::1] offsets, int states, const double[:, ::1] backwards, const double[:, ::1] alpha,
              const double[::1] scale, const double[::1] weight, double[:, ::1] pairs, double[::1] high):
-    """See the twin."""
+    """Replace b by the smoothed states, and sum pairs of consecutive states over time, without the factor of the transition.
+
+    See the twin.
+    """
     cdef Py_ssize_t s, at, steps, first, last, count = offsets.shape[0] - 1, width = b.shape[1]
     cdef double[::1] room = np.empty(width * (states + 2))
     cdef double largest
@@ -110,7 +113,10 @@ def chain_backward(double[:, ::1] b, const long[::1] offsets, int states, const 
 
 def chain_viterbi(const double[:, ::1] logs, const long[::1] offsets, int states, const double[::1] initial, const double[:, ::1] transition,
             long[::1] out, double[::1] value):
-    """See the twin."""
+    """Find the most probable path of every chain; among equal paths, the one with the lowest states, compared from the end.
+
+    See the twin.
+    """
     cdef Py_ssize_t s, at, steps, first, last, longest = 0, count = offsets.shape[0] - 1, width = logs.shape[1]
     cdef Looks looks
     _check_chains(offsets, logs.shape[0], states, width)
@@ -135,7 +141,10 @@ def chain_viterbi(const double[:, ::1] logs, const long[::1] offsets, int states
 
 def chain_paths(const double[:, ::1] alpha, const long[::1] offsets, int states, const double[:, ::1] backwards, const double[::1] uniform,
           long[::1] out):
-    """See the twin."""
+    """Sample a path of every chain from its posterior: the last state by alpha, each earlier one by alpha_t(i) p(next | i).
+
+    See the twin.
+    """
     cdef Py_ssize_t s, at, steps, first, last, count = offsets.shape[0] - 1, width = alpha.shape[1]
     cdef double[::1] room = np.empty(width)
     cdef Looks looks

@@ -24,7 +24,10 @@ ctypedef fused real:
 
 
 def nearest_two(const real[:, ::1] scores, const real[::1] offsets, real[::1] best, real[::1] first, real[::1] second):
-    """See the twin."""
+    """For scores (K, m) plus offsets (K,), find the least and second least value of each column and the index of the least.
+
+    See the twin.
+    """
     if scores.shape[0] != offsets.shape[0] or not scores.shape[1] == best.shape[0] == first.shape[0] == second.shape[0]:
         raise ValueError("arrays of different shapes")
     if best.shape[0] and offsets.shape[0]:
@@ -38,7 +41,7 @@ def nearest_two(const real[:, ::1] scores, const real[::1] offsets, real[::1] be
 
 
 def add_cluster_rows(const double[:, ::1] rows, const int64_t[::1] nearest, const double[::1] weights, double[::1] count, double[:, ::1] total):
-    """See the twin."""
+    """Add the weight w of each row z of cluster k to count[k], and w z to total[k], row after row.  See the twin."""
     cdef ptrdiff_t n = rows.shape[0], i
     cdef double squares = 0.0
     if not n == nearest.shape[0] == weights.shape[0] or count.shape[0] != total.shape[0] or rows.shape[1] != total.shape[1]:
@@ -56,7 +59,7 @@ def candidate_costs(
     const float[:, :, ::1] blocks, const float[:, ::1] candidates, const float[::1] own, const float[:, ::1] norms,
     const float[:, ::1] limits, const double[:, ::1] weights, float margin, uint8_t[:, :, ::1] closer, double[::1] costs,
 ):
-    """See the twin."""
+    """Add to costs (T,) the sums of weights times min(|x − candidate|², limit) over rows x, from float32 distances.  See the twin."""
     cdef ptrdiff_t count = blocks.shape[0], D = blocks.shape[1], T = candidates.shape[0], b, t
     if blocks.shape[2] != CLUSTERS_ROWS or candidates.shape[1] != D or not T == own.shape[0] == closer.shape[0] == costs.shape[0]:
         raise ValueError("arrays of different shapes")
@@ -77,7 +80,7 @@ def candidate_costs(
 
 
 def pair_products(const double[:, ::1] columns, double[:, ::1] found):
-    """See the twin."""
+    """Write the products of columns (D, m) for pairs i ≤ j into found (D (D + 1)/2, m), one row per pair.  See the twin."""
     cdef ptrdiff_t count = columns.shape[0], rows = columns.shape[1]
     if found.shape[0] != count * (count + 1) // 2 or found.shape[1] != rows:
         raise ValueError("arrays of different shapes")

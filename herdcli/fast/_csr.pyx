@@ -44,7 +44,7 @@ cdef csr_rows _rows(const int32_t[::1] starts, const int32_t[::1] columns, const
 
 
 def csr_products(const int32_t[::1] starts, const int32_t[::1] columns, const double[::1] values, const double[:, ::1] v, double[:, ::1] out):
-    """See the twin."""
+    """Write Z v (m, K) for v (p, K) to `out`.  See the twin."""
     cdef ptrdiff_t rows = starts.shape[0] - 1
     _check(starts, columns, values, v.shape[0], v.shape[1])
     if out.shape[0] != rows or out.shape[1] != v.shape[1]:
@@ -58,7 +58,7 @@ def csr_products(const int32_t[::1] starts, const int32_t[::1] columns, const do
 def add_transposed_products(
     const int32_t[::1] starts, const int32_t[::1] columns, const double[::1] values, const double[:, ::1] u, double[:, ::1] out
 ):
-    """See the twin."""
+    """Add Z' u (p, K) for u (m, K) to `out`, which must be 0 for the bits of the compiled loop.  See the twin."""
     cdef ptrdiff_t rows = starts.shape[0] - 1
     _check(starts, columns, values, out.shape[0], out.shape[1])
     if u.shape[0] != rows or u.shape[1] != out.shape[1]:
@@ -73,7 +73,7 @@ def add_curvature_products(
     const int32_t[::1] starts, const int32_t[::1] columns, const double[::1] values, const double[:, ::1] curve, const double[::1] weight,
     const double[:, ::1] v, double[:, ::1] scratch, double[:, ::1] out,
 ):
-    """See the twin."""
+    """Add Σ_n w_n z_n ⊗ C_n v'z_n (p, K) to `out`, which must be 0 for the bits of the compiled loop.  See the twin."""
     cdef ptrdiff_t rows = starts.shape[0] - 1, K = v.shape[1]
     _check(starts, columns, values, v.shape[0], K)
     if not rows == curve.shape[0] == weight.shape[0] == scratch.shape[0] or not K == curve.shape[1] == out.shape[1] == scratch.shape[1]:

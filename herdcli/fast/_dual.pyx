@@ -19,7 +19,10 @@ cdef extern from "_dual.h" nogil:
 def learn_dual(double[:, ::1] weights, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                const int32_t[::1] label, weight, const int64_t[::1] place, double C, bint rivals, double[:, ::1] multipliers,
                double[::1] running, double[:, ::1] score, double[::1] squares):
-    """See the twin."""
+    """Learn CSR rows one after the other, with a coordinate step for each of their multipliers; return the number of rows with a change.
+
+    See the twin.
+    """
     cdef const double[::1] importance
     cdef const double *importance_at = NULL
     cdef ptrdiff_t rows = label.shape[0]

@@ -37,7 +37,10 @@ def count_added_variables(
     const int32_t[::1] code, int64_t shared, const uint8_t[:, ::1] packed, const int64_t[::1] first, const int64_t[::1] states,
     const int64_t[::1] start, const double[::1] weight, double[::1] out,
 ):
-    """See the twin."""
+    """Add to `out` the number of rows in each state of one variable and of the shared variables together, for many variables.
+
+    See the twin.
+    """
     cdef Py_ssize_t rows = code.shape[0], groups = packed.shape[0], members = states.shape[0], g, m, r, last = -1
     cdef int64_t cells, most = 0
     cdef void *scratch
@@ -101,7 +104,7 @@ def count_added_variables(
 
 
 def gather_arguments(const double[::1] tables, const int64_t[::1] rows, Py_ssize_t states, const double[::1] alpha, double[::1] out):
-    """See the twin."""
+    """Write n + α of each cell with n > 0 to `out`, after N + r α of each row with N > 0; return the number of arguments.  See the twin."""
     cdef Py_ssize_t cells = _check_tables(tables, rows, states), found
     if alpha.shape[0] != rows.shape[0] or out.shape[0] < cells + cells // states:
         raise ValueError("arrays are not of one length")
@@ -116,7 +119,10 @@ def sum_terms(
     const double[::1] tables, const int64_t[::1] rows, Py_ssize_t states, const double[::1] values, const double[::1] cell_base,
     const double[::1] row_base, double[::1] out,
 ):
-    """See the twin."""
+    """Set out (K,) to Σ (f(N) base − f(N + r α)) over the rows plus Σ (f(n + α) − f(n) base) over the cells of each table.
+
+    See the twin.
+    """
     cdef Py_ssize_t cells = _check_tables(tables, rows, states), used = 0, at, row
     cdef double total
     if not rows.shape[0] == cell_base.shape[0] == row_base.shape[0] == out.shape[0]:
@@ -139,7 +145,7 @@ def best_change(
     edge, const double[:, ::1] add, const double[:, ::1] away, below, allowed, required, const int64_t[:, ::1] recent, Py_ssize_t most,
     double needed, double equal,
 ):
-    """See the twin."""
+    """Return the best change of a graph and its gain: 0, 1 or 2 (i → j is added, removed or reversed), i and j.  See the twin."""
     cdef const uint8_t[:, ::1] edges = edge.view("u1"), under = below.view("u1"), may = allowed.view("u1"), must = required.view("u1")
     cdef Py_ssize_t n = edges.shape[0], i, j, k, parents, at
     cdef double gain

@@ -65,7 +65,10 @@ def flip_clusters(
     const int64_t[::1] image, double power, int64_t[:, ::1] x, const double[:, ::1] bonds, const double[:, ::1] coins, int64_t[::1] parent,
     double[::1] gain,
 ):
-    """See the twin."""
+    """Flip clusters of x (N, chains) in place, each chain separately: a step that leaves exp(power · (Σ logs + Σ single)) invariant.
+
+    See the twin.
+    """
     cdef Py_ssize_t count = first.shape[0] - 1, pairs = ends.shape[0], chains = x.shape[1], c
     if not count == x.shape[0] == coins.shape[0] == parent.shape[0] == gain.shape[0] or not chains == bonds.shape[1] == coins.shape[1]:
         raise ValueError("arrays of different shapes")

@@ -161,3 +161,8 @@ def test_titles_are_words():
 )  # fmt: skip
 def test_the_last_line_of_a_fit_has_its_main_figure_beside_the_baseline(kind, row, baseline, text):
     assert figure_relations.heldout_metric_text(kind, row, baseline) == text
+
+
+def test_the_code_of_a_verdict_is_explained():
+    assert figure_formulas.metric_formula("verdict_code") is not None
+    assert "verdict_code" in column_descriptions.MEANT

@@ -9,6 +9,7 @@ from herdcli.evaluation.report.own_explanations import own_explanations
 MEANT = {
     "file": "the artifact",
     "kind": "what it holds",
+    "verdict_code": "a fixed code of each finding of the verdict, for scripts: its words may change, codes do not (JSON)",
     "verdict": "ok, or what is wrong in a few words: the figure is held against its baseline",
     "a": "first classifier",
     "acceptance": "share of proposals that were accepted, at the end",
@@ -230,6 +231,7 @@ TEXTS = frozenset(
         "file",
         "kind",
         "verdict",
+        "verdict_code",
         "a",
         "b",
         "class",

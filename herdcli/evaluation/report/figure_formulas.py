@@ -50,6 +50,7 @@ FILE = "the artifact"
 FORMULAS: dict[str, tuple[str, str]] = {
     "file": ("the name that was given, or stdin", FILE),
     "kind": ("kind= in the first line of the file", FILE),
+    "verdict_code": ("codes of the findings in herdcli/evaluation/verdicts.py, separated by semicolons", COMPUTED),
     "verdict": ("findings of herdcli/evaluation/verdicts.py, separated by semicolons", COMPUTED),
     "a": ("the file of the first classifier", FILE),
     "b": ("the file of the second classifier", FILE),

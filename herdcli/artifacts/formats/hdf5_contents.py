@@ -57,7 +57,8 @@ def column_datasets(datasets: Mapping[str, h5py.Dataset], reserved: Collection[s
 def find_column_titles(file: h5py.File, limit: int, where: str) -> dict[str, str]:
     """Return path -> `feature_names`, for texts that name the columns of X under another name, each once; {} if there are none."""
     X = file.get("X")
-    shape = getattr(X, "shape", None) or (None if X is None else hdf5_guard.shape_attribute(X, "shape"))
+    sparse = isinstance(X, h5py.Group)
+    shape = hdf5_guard.shape_attribute(X, "shape") or hdf5_guard.shape_attribute(file, "shape") if sparse else getattr(X, "shape", None)
     if shape is None or len(shape) != 2 or "feature_names" in file:
         return {}
     for name in TITLES:

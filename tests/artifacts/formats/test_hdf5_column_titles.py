@@ -44,3 +44,12 @@ def test_blocks_of_rows_have_these_names_too(tmp_path):
     path = write(tmp_path / "a.h5", words=["a", "b", "c"])
     with row_ranges.open_ranges(path, input_format=None, note=ignore_note, verified=False) as found:
         assert found.read(1, 3).feature_names == ["a", "b", "c"]
+
+
+def test_columns_of_sparse_rows_have_the_names_of_the_vocabulary(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["shape"] = (2, 3)
+        for name, values in {"data": [1.0, 2.0], "indices": [0, 2], "indptr": [0, 1, 2]}.items():
+            file[f"X/{name}"] = np.array(values)
+        file.create_dataset("vocab", data=np.array(["a", "b", "c"], dtype=object), dtype=h5py.string_dtype())
+    assert herdcli.load(str(tmp_path / "a.h5")).feature_names == ["a", "b", "c"]

@@ -64,10 +64,11 @@ class RemoteBlocks(RemoteSource):
     def sums(self, statistics: BlockStatistics, first: int) -> list[tuple[int, Sums]]:
         """Return the entries of the tree for the rest of the chunk that contains block `first`."""
         chunk = first // self.size
-        if chunk not in self.begun or not has_same_fields(statistics, self.statistics):
-            self._request_chunks(statistics, first)
-        while chunk not in self.found:
-            self._receive_result(self.farm.wait(), first)
+        with self.farm.count_seconds():
+            if chunk not in self.begun or not has_same_fields(statistics, self.statistics):
+                self._request_chunks(statistics, first)
+            while chunk not in self.found:
+                self._receive_result(self.farm.wait(), first)
         self.begun.discard(chunk)
         return self.found.pop(chunk)
 
@@ -100,12 +101,12 @@ class RemoteBlocks(RemoteSource):
         self.out[future] = chunk, self.round
 
     def _statistics_request(self, chunk: int) -> Future | bytes:
-        """Return the statistics as bytes; if they are large, return a copy on a worker.
+        """Return the statistics as bytes; if they are large and workers are connected to one another, return a copy on a worker.
 
         The copy is sent once per round, and again if it is lost.
         Workers fetch the copy from one another, so that this process does not send it with every block.
         """
-        if len(self.asked) < SHARED:
+        if len(self.asked) < SHARED or not self.farm.shares_values:
             return self.asked
         if self.shared is None or self.shared.status != "finished":
             self.shared = self.farm.store_on_worker(self.asked, self.owner[chunk])

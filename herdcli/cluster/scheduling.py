@@ -68,6 +68,10 @@ class ShardScheduling:
 
     def step(self, state: SchedulingState) -> SchedulingState:
         """Wait until a shard is finished."""
+        with self.farm.count_seconds():
+            return self._await_shard(state)
+
+    def _await_shard(self, state: SchedulingState) -> SchedulingState:
         self._assign_shards(state)
         while not is_stop_requested():
             future = self.farm.wait()

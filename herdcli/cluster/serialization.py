@@ -1,6 +1,6 @@
-"""Serialization without pickle, for dataclasses of this package, dictionaries, lists, texts, numbers, and arrays with their raw bytes.
+"""Serialization without pickle, for dataclasses of this package, dictionaries, lists, texts, numbers, bytes, and arrays.
 
-A line of JSON describes the value, with import paths and names; the arrays follow it, each at a multiple of 64 bytes.
+A line of JSON describes the value, with import paths and names; the raw bytes of the arrays follow it, each at a multiple of 64 bytes.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ def _describe_value(value: object, arrays: list[Array]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         arrays.append(np.asarray(value, order="C"))
         return {"array": len(arrays) - 1}
+    if isinstance(value, bytes):
+        arrays.append(np.frombuffer(value, dtype=np.uint8))
+        return {"bytes": len(arrays) - 1}
     if is_dataclass(value) and not isinstance(value, type) and type(value).__module__.startswith("herdcli."):
         inside = {each.name: _describe_value(getattr(value, each.name), arrays) for each in fields(value)}
         return {"class": f"{type(value).__module__}:{type(value).__qualname__}", "fields": inside}
@@ -67,6 +70,8 @@ def _describe_value(value: object, arrays: list[Array]) -> Any:
 def _rebuild_value(shape: Any, arrays: list[Array]) -> Any:
     if "array" in shape:
         return arrays[shape["array"]]
+    if "bytes" in shape:
+        return arrays[shape["bytes"]].tobytes()
     if "class" in shape:
         module, _, name = shape["class"].partition(":")
         if not module.startswith("herdcli."):

@@ -1,6 +1,6 @@
 """Clusters that are started for one run, and existing ones: the address of a scheduler, and the supervision of its workers.
 
-local        a scheduler in this process and worker processes on this machine, which are restarted when one ends
+local        worker processes on this machine, which are restarted when one ends; with settings of Dask also a scheduler in this process
 slurm, …     jobs submitted through dask_jobqueue
 running      an existing scheduler, whose workers are not changed
 """
@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from herdcli.cluster.cluster_spec import ClusterOptions
+from herdcli.cluster.local_workers import start_local_workers
 from herdcli.errors import BadUsage, HerdError, Unavailable
 from herdcli.records import dataclass
 from herdcli.scratch import scratch_folder
@@ -57,22 +58,32 @@ class Cluster:
     keep: Callable[[], int] = field(default=lambda: 0)
     why: Callable[[], str] = field(default=lambda: "")  # the last log line of a worker that ended
     dashboard: str | None = None
+    client: Any = None  # the client, if it is not Dask's
 
 
 @contextlib.contextmanager
 def start_cluster(options: ClusterOptions, size: WorkerSize) -> Iterator[Cluster]:
     """Start or find the requested cluster; the parts that this process started are stopped at the end of the body."""
+    worker_timeout_seconds(options)
+    if options.where.kind == "local" and not _has_dask_settings(options):
+        with scratch_folder("herd-cluster-") as folder, start_local_workers(options.where.count or 1, size.memory or 0, folder) as workers:
+            yield Cluster(None, keep=workers.start_missing, why=partial(_last_log_line, folder), client=workers.client)
+        return
     with _require_dask(), wrap_start_errors(options.where):
         import distributed  # noqa: F401
     _silence_logs()
     start = {"local": _start_local, "running": _connect_to_scheduler, "kubernetes": _start_kubernetes}.get(options.where.kind, _start_queue)
     security = _tls_settings(options)
-    worker_timeout_seconds(options)
     with contextlib.ExitStack() as held, scratch_folder("herd-cluster-") as folder:
         held.enter_context(_temporary_dask_settings(folder))
         with _require_dask(), wrap_start_errors(options.where):
             made = held.enter_context(start(options, size, security, folder))
         yield made
+
+
+def _has_dask_settings(options: ClusterOptions) -> bool:
+    """Return whether there are settings other than the seconds to wait: workers on this machine need Dask only for these."""
+    return any(key != "wait" for key, _ in options.options)
 
 
 def _temporary_dask_settings(folder: str) -> contextlib.AbstractContextManager[Any]:

@@ -46,6 +46,13 @@ class WorkerPool:
     tries: int = 0
     listed: list[str] = field(default_factory=list)  # the workers connected at the time `looked`
     looked: float = -LOOK
+    distributed_seconds: float = 0.0  # in which this process distributed tasks and waited for them
+    task_seconds: float = 0.0  # that the finished tasks took
+
+    @property
+    def shares_values(self) -> bool:
+        """Whether workers fetch stored values from one another; those of this machine are only connected to this process."""
+        return self.made.client is None
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -60,6 +67,15 @@ class WorkerPool:
         future = self.client.submit(function, *values, key=worker_tasks.make_task_name(self.run, self.tries), pure=False, **how)
         future.add_done_callback(self.done.put)
         return future
+
+    @contextlib.contextmanager
+    def count_seconds(self) -> Iterator[None]:
+        """Add the time that the body takes to the time in which tasks are distributed."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.distributed_seconds += time.monotonic() - began
 
     def wait(self) -> Future | None:
         """Return the next task that has ended, or None if none ended for a moment.
@@ -76,7 +92,9 @@ class WorkerPool:
         """Return the result of a task, or None if it was lost together with its worker or the scheduler."""
         with contextlib.suppress(*LOST):
             if future.status == "finished":
-                return future.result()
+                reply = future.result()
+                self.task_seconds += reply.get("seconds", 0.0)
+                return reply
         self.check_cluster()
         return None
 
@@ -203,15 +221,7 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
     """
     began = time.monotonic()
     with start_cluster(options, size) as made:
-        from distributed import Client
-
-        try:
-            with wrap_start_errors(options.where):
-                client = Client(made.address, security=made.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
-        except Unavailable as error:
-            if options.where.address is None:
-                raise
-            raise Unavailable(f"no scheduler answers at {options.where}", hint="start one: dask scheduler") from error
+        client = made.client or _connect_client(options, made)
         farm = WorkerPool(options, made, client, report, warn, exact)
         try:
             farm.await_workers()
@@ -221,23 +231,33 @@ def start_worker_pool(options: ClusterOptions, size: WorkerSize, *, report: Say,
             ready = time.monotonic()
             yield farm
             if options.where.kind == "local":
-                _report_if_one_process_is_faster(report, options.where.count or 1, ready - began, time.monotonic() - ready)
+                _report_if_one_process_is_faster(report, ready - began, farm.distributed_seconds, farm.task_seconds)
         finally:
             farm.stop_and_disconnect()
             with contextlib.suppress(Exception):  # the run is over, and the cluster may be gone
                 client.close(timeout=2)
 
 
-def _report_if_one_process_is_faster(report: Say, workers: int, start: float, work: float) -> None:
-    """Report that the start of local workers took longer than they can have saved.
+def _connect_client(options: ClusterOptions, cluster: Cluster) -> Client:
+    """Return Dask's client of a scheduler.  Raises Unavailable if none answers."""
+    from distributed import Client
 
-    start, work  seconds until the workers were ready, and from then to the end: one process takes at most workers · work.
+    try:
+        with wrap_start_errors(options.where):
+            return Client(cluster.address, security=cluster.security, timeout=5, set_as_default=False, heartbeat_interval=1000)
+    except Unavailable as error:
+        if options.where.address is None:
+            raise
+        raise Unavailable(f"no scheduler answers at {options.where}", hint="start one: dask scheduler") from error
+
+
+def _report_if_one_process_is_faster(report: Say, start: float, distributed: float, tasks: float) -> None:
+    """Report that workers of this machine took longer than one process would.
+
+    start        seconds until the workers were ready.
+    distributed  seconds in which this process distributed tasks and waited for them.
+    tasks        seconds that all tasks took together, which is what one process needs for them.
     """
-    saved = (workers - 1) * work
-    if start > saved:
-        message = (
-            f"starting the workers took {start:.1f} s, and {workers} can have saved at most {saved:.1f} s"
-            if workers > 1
-            else (f"starting one worker took {start:.1f} s and saves nothing")
-        )
-        report(f"{message}; without --cluster this run is faster")
+    if start + distributed > tasks:
+        spent = f"the workers took {start:.1f} s to start and {distributed:.1f} s for {tasks:.1f} s of work"
+        report(f"{spent}; without --cluster this run is faster")

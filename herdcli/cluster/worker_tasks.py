@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -142,12 +143,10 @@ def run_block_sums(rows: bytes, statistics: bytes, skipped: int, required_enviro
     differing = environment_differences(required_environment)
     if differing:
         return {"differs": differing}
+    began = time.monotonic()
     try:
-        return {
-            "sums": serialization.serialize(
-                compute_chunk_sums(serialization.deserialize(rows, copy=False), serialization.deserialize(statistics), skipped)
-            )
-        }
+        sums = compute_chunk_sums(serialization.deserialize(rows, copy=False), serialization.deserialize(statistics), skipped)
+        return {"sums": serialization.serialize(sums), "seconds": time.monotonic() - began}
     except HerdError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "where": error.where}
     except np.linalg.LinAlgError as error:
@@ -184,9 +183,9 @@ def _run_command(program: str, arguments: list[str], words: list[Word], folder: 
     module, _, name = program.partition(":")
     cli, warned = getattr(import_module(module), name), list[str]()
     try:
-        output = folder / "made.h5"
+        output, began = folder / "made.h5", time.monotonic()
         cli.main([*arguments[:1], "--quiet", "-o", str(output), *arguments[1:]], prog_name="herd", standalone_mode=False, obj=warned)
-        return {"made": output.read_bytes(), "warned": warned}
+        return {"made": output.read_bytes(), "warned": warned, "seconds": time.monotonic() - began}
     except Interrupted:
         return {"stopped": True}
     except (CannotCreate, WriteFailed) as error:  # the fault of this machine's disk; another machine may have space

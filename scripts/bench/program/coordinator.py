@@ -14,6 +14,7 @@ import argparse
 import heapq
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ class ImaginedWorkers:
     """Workers that answer in an order drawn at random."""
 
     wanted: dict[str, str] = {}  # noqa: RUF012  (an attribute of the pool that it stands for)
+    shares_values = True
+    count_seconds = staticmethod(nullcontext)
 
     def __init__(self, count: int, seed: int = 0) -> None:
         self.addresses = [f"tcp://10.0.{number // 250}.{number % 250}:40000" for number in range(count)]

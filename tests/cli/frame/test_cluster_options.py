@@ -116,11 +116,20 @@ def test_settings_without_a_cluster_are_said_to_do_nothing(herd, digits):
 
 
 def test_without_the_extra_the_line_says_what_to_install(digits, tmp_path):
-    words = ["herd", str(digits), "--iterations", "5", "--per-class", "-q", "--cluster", "local:2"]
+    words = ["herd", str(digits), "--iterations", "5", "--per-class", "-q", "--cluster", "tcp://127.0.0.1:1"]
     program = f"import sys; sys.modules['distributed'] = None; from herdcli.cli.main import main; main({words!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     told = "herd herd: --cluster needs distributed, which is not installed\nhint: pip install 'herdcli[dask]'\n"
     assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_workers_of_this_machine_need_no_extra(digits, tmp_path):
+    words = ["herd", str(digits), "--iterations", "5", "--per-class", "-q", "-o"]
+    dask = "import sys; sys.modules['distributed'] = sys.modules['dask'] = None; from herdcli.cli.main import main;"
+    for program in (f"{dask} main({[*words, 'dealt.h5', '--cluster', 'local:2']!r})", f"{dask} main({[*words, 'one.h5']!r})"):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "dealt.h5").read_bytes() == (tmp_path / "one.h5").read_bytes()
 
 
 def test_pods_need_a_package_of_their_own(digits, tmp_path):

@@ -90,7 +90,7 @@ class SessionOptions:
         help="Do only part I of N of the work, and write a partial result (shard); herd merge joins all N.",
     )
     cluster: ClusterAddress | None = option(
-        CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over Dask workers: {FORMS}.  The result is the same as without."
+        CLUSTER, metavar="WHERE", group=LONG, help=f"Distribute the work over worker processes: {FORMS}.  The result is the same."
     )
     cluster_options: tuple[tuple[str, str], ...] = repeated_option(
         SETTING,

@@ -139,7 +139,7 @@ class LDS(TransformerMixin, SequenceEstimator):
         found: Array = self._apply_to_sequences(X, lengths, "smoothed").X[:, : self.artifact_.states]
         return found
 
-    def impute(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
+    def completed(self, X: RowsLike, *, lengths: Sequence[int] | None = None) -> Array:
         """Return the rows (n, d) with NaN replaced by their expectations."""
         found: Array = self._apply_to_sequences(X, lengths, "completed").X
         return found

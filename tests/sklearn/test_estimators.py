@@ -229,7 +229,7 @@ def test_models_in_time():
     assert hmm.sample(5).shape == (5, 2)
     lds = LDS(1).fit(X)
     assert lds.transform(X).shape == (120, 1)
-    assert np.isfinite(lds.impute(X)).all()
+    assert np.isfinite(lds.completed(X)).all()
     assert lds.forecast(X, 3).shape == (3, 2)
     with pytest.raises(ValueError, match=r"^lengths \[60, 59\] are not those of 120 rows$"):
         hmm.predict(X, lengths=[60, 59])

@@ -80,7 +80,7 @@ def fitted(name: str, arguments: argparse.Namespace) -> tuple[ICA, Path, Path]:
         if not rows.exists():
             herd("convert", *preparation.split(), path(source), "-o", rows)
     if not model.exists() or artifacts.load(str(model)).history[-1]["parameters"]["rates"] != pairs(rates):
-        herd(*fit.split(), "--rates", rates, rows, "-o", model, "--checkpoint", f"{model}.{rates}.checkpoint", "--resume")
+        herd(*fit.split(), "--rate-schedule", rates, rows, "-o", model, "--checkpoint", f"{model}.{rates}.checkpoint", "--resume")
     value: ICA = artifacts.load(str(model)).value
     return value, model, rows
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # for type checkers, which read the signatures of the NumPy t
     from herdcli.fast.numpy_lattice import *
     from herdcli.fast.numpy_markov import *
     from herdcli.fast.numpy_online import *
-    from herdcli.fast.numpy_online_pairs import *
     from herdcli.fast.numpy_online_text import *
     from herdcli.fast.numpy_orders import *
     from herdcli.fast.numpy_standardize import *  # type: ignore[assignment]  # each twin has a check of its own arrays

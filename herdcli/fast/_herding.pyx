@@ -33,7 +33,10 @@ def herding_scratch(int words, int visible, int hidden):
 
 
 def hidden_pass(rows, weights, b, c, bint spin, energy, signs, scratch):
-    """See the twin, which also takes weights of 64 bits: there BLAS in float64 is the fast way."""
+    """Compute the energies of rows with their hidden units at the optimal values, and those values.
+
+    See the twin, which also takes weights of 64 bits: there BLAS in float64 is the fast way.
+    """
     if weights.dtype == np.int32:
         _hidden_pass(rows, weights, b, c, spin, energy, signs, scratch)
     else:
@@ -67,7 +70,7 @@ cdef _hidden_pass(const uint64_t[:, ::1] rows, const int32_t[:, ::1] weights, co
 def herding_update(int32_t[:, ::1] weights, int32_t[:, ::1] sample, const uint64_t[:, ::1] columns, const uint64_t[:, ::1] signs, int64_t n,
                    bint spin, int32_t step, const int8_t[::1] x, const int8_t[::1] z, int64_t[::1] hidden_sum, int64_t[::1] column_size,
                    int64_t[::1] row_size):
-    """See the twin."""
+    """Update M ← M + step·(X'Z − n x z') and sample ← sample + x z' in place, and return ΣM² of the new weights.  See the twin."""
     cdef int64_t norm
     cdef int words = <int>columns.shape[1], visible = <int>weights.shape[0], hidden = <int>weights.shape[1]
     _check(sample.shape[0], visible)
@@ -91,7 +94,10 @@ def herding_update(int32_t[:, ::1] weights, int32_t[:, ::1] sample, const uint64
 
 def ascend(weights, const int64_t[::1] b, const int64_t[::1] c, int8_t[::1] x, int8_t[::1] z, bint spin, bint flip, int64_t limit,
            unsigned char[::1] scratch):
-    """See the twin."""
+    """Maximise b·x + c·z + x'Mz by block coordinate ascent in place, from x to a fixed point: z = sign(c + M'x), x = sign(b + Mz).
+
+    See the twin.
+    """
     cdef const int32_t[:, ::1] narrow
     cdef const int64_t[:, ::1] wide
     cdef int64_t sweeps

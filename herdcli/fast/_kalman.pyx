@@ -88,7 +88,7 @@ def kalman_filter(const double[:, :, ::1] TT, const double[:, ::1] AT, const dou
                   int64_t[::1] edge_next, double[:, :, ::1] covariance, double[:, :, ::1] factor, double[:, :, ::1] whiten,
                   double[:, :, ::1] gain, double[:, ::1] pivots, int64_t[::1] edge, double[:, ::1] predicted,
                   double[:, ::1] filtered, double[::1] quadratic, int64_t[:, ::1] slots):
-    """See the twin."""
+    """Filter sequences of N rows in all.  See the twin."""
     cdef Py_ssize_t K = Q.shape[0], rows = z.shape[0]
     _same(K, (TT, AT, Q, first, node, covariance, factor, whiten, gain))
     if start.shape[0] != K or z.shape[1] != K or drift.shape[1] != K or predicted.shape[1] != K or filtered.shape[1] != K or pivots.shape[1] != K:
@@ -119,7 +119,7 @@ def kalman_smoother(const double[:, ::1] A, const double[:, ::1] Q, const int64_
                     double[:, :, ::1] back, double[:, :, ::1] rest, double[:, :, ::1] after, int64_t[::1] pair_edge,
                     int64_t[::1] pair_after, int64_t[::1] pair_result, double[:, :, ::1] lagged, int64_t[::1] which,
                     int64_t[::1] pair, double[:, ::1] smoothed, int64_t[:, ::1] slots):
-    """See the twin."""
+    """Smooth the results of `kalman_filter`.  See the twin."""
     cdef Py_ssize_t K = Q.shape[0], rows = filtered.shape[0]
     _same(K, (A, AT, Q, node, covariance, factor, back, rest, after, lagged))
     if not rows or drift.shape[0] != rows or edge.shape[0] != rows or which.shape[0] != rows or pair.shape[0] != rows:

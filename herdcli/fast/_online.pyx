@@ -6,7 +6,6 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from herdcli.fast import numpy_online as _twin
-from herdcli.fast import numpy_online_pairs as _pairs
 
 include "simd.pxi"
 
@@ -82,7 +81,7 @@ cdef online_rule _rule(tuple rule):
 
 
 def solve_step(tuple rule, double m, double v, double C):
-    """See the twin."""
+    """Return the step (α, γ, shrink, curvature) for an example of margin m = y μ·x and variance v = x'Σx.  See the twin."""
     cdef online_rule made = _rule(rule)
     cdef online_step step = online_solve(&made, m, v, C)
     return step.alpha, step.gamma, step.shrink, step.curvature
@@ -90,7 +89,7 @@ def solve_step(tuple rule, double m, double v, double C):
 
 def learn_binary(double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                  const int32_t[::1] label, weight, tuple rule, double[::1] running, double[::1] margin, double[::1] variance, target=None):
-    """See the twin."""
+    """Learn CSR rows of two classes (C = 1) one after the other, and return the number of updates.  See the twin."""
     cdef online_rule made = _rule(rule)
     cdef const double[::1] weights, targets
     cdef const double *weight_at = NULL
@@ -119,7 +118,7 @@ def learn_binary(double[:, :, ::1] table, const int64_t[::1] pointer, const int3
 def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                      const int32_t[::1] label, weight, tuple rule, bint top, double[::1] running, double[:, ::1] score,
                      double[:, ::1] variance):
-    """See the twin."""
+    """Learn CSR rows of C classes: by the difference to the best other class (`top`), or each class against the rest.  See the twin."""
     cdef online_rule made = _rule(rule)
     cdef const double[::1] weights
     cdef const double *weight_at = NULL
@@ -141,7 +140,10 @@ def learn_multiclass(double[:, :, ::1] table, const int64_t[::1] pointer, const 
 
 
 def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] value, double[::1] out, frozen=None):
-    """See the twin."""
+    """Divide the entries of examples, one after the other, by the mean size of their feature's values so far, into `out` (nnz,).
+
+    See the twin.
+    """
     cdef int64_t count = value.shape[0]
     cdef const uint8_t[::1] still
     cdef const uint8_t *still_at = NULL
@@ -157,7 +159,7 @@ def rescale(double[:, ::1] sizes, const int32_t[::1] index, const double[::1] va
 
 
 def with_bias(const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value):
-    """See the twin."""
+    """Return the CSR rows with a constant feature in front of each: table row 0, value 1.  See the twin."""
     cdef ptrdiff_t rows = pointer.shape[0] - 1
     _twin.check_rows(np.asarray(pointer), np.asarray(index), np.asarray(value))
     made = np.empty(rows + 1, dtype=np.int64), np.empty(pointer[rows] - pointer[0] + rows, dtype=np.int32), np.empty(pointer[rows] - pointer[0] + rows)
@@ -173,7 +175,7 @@ def with_bias(const int64_t[::1] pointer, const int32_t[::1] index, const double
 
 
 def normal_cdf(const double[::1] x, double[::1] out):
-    """See the twin."""
+    """Compute Φ(x) = ½ erfc(−x/√2) of x (n,) into `out` (n,).  See the twin."""
     cdef ptrdiff_t count = x.shape[0]
     if out.shape[0] != count:
         raise ValueError("the arrays do not fit each other")
@@ -184,7 +186,7 @@ def normal_cdf(const double[::1] x, double[::1] out):
 
 def linear_scores(const double[:, :, ::1] table, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value,
                   double[:, ::1] score, double[:, ::1] variance):
-    """See the twin."""
+    """Write the scores μ_z·x and variances x'Σ_z x of CSR rows into `score` and `variance`, (n, C) each.  See the twin."""
     cdef ptrdiff_t row, rows = score.shape[0], classes = table.shape[2]
     cdef int64_t begin
     _twin.check_examples(np.asarray(table), pointer, index, value, None, None, score, variance)
@@ -200,14 +202,14 @@ def linear_scores(const double[:, :, ::1] table, const int64_t[::1] pointer, con
 
 
 def murmur3(bytes text, uint32_t seed):
-    """See the twin."""
+    """Return the 32-bit MurmurHash3 of a text.  See the twin."""
     cdef const char *start = text
     return online_murmur(start, len(text), seed)
 
 
 def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, double[::1] weight, int64_t[::1] pointer, int32_t[::1] index,
                double[::1] value, names, bint loose=False):
-    """See the twin."""
+    """Parse whole lines into rows, up to the end of the text or the first line with an error.  See the twin."""
     cdef online_output out
     cdef online_report report
     cdef const unsigned char[::1] view = text
@@ -226,7 +228,7 @@ def parse_text(text, bint vw, uint32_t mask, int first, double[::1] label, doubl
 
 
 def count_hashed_words(bytes text, const int64_t[::1] ends, uint32_t mask, known=None):
-    """See the twin."""
+    """Count the words of n documents by column: the MurmurHash3 of a word, modulo the number of columns.  See the twin."""
     cdef online_output out
     cdef online_words words
     cdef int64_t documents = ends.shape[0], size = len(text), most
@@ -269,7 +271,10 @@ cdef const double *_values(const double[::1] array) noexcept nogil:
 
 
 def with_products(tuple rows, sides, uint32_t mask, int64_t first, int64_t last):
-    """See the twin."""
+    """Return rows first to last − 1 with the products of `sides`, columns in ascending order; entries of a column are added in order.
+
+    See the twin.
+    """
     cdef int64_t k, count = len(sides), made, most
     cdef char[::1] kept = np.zeros(max(1, count * <int64_t>sizeof(online_side)), dtype=np.int8)
     cdef online_side *listed = <online_side *>&kept[0]
@@ -277,7 +282,7 @@ def with_products(tuple rows, sides, uint32_t mask, int64_t first, int64_t last)
     cdef int64_t[::1] out_pointer
     cdef int32_t[::1] out_index
     cdef double[::1] out_value
-    _pairs.check_sides(rows, sides, first, last)
+    _twin.check_sides(rows, sides, first, last)
     lengths = np.diff(rows[0][first : last + 1])
     for k, (left, right, own) in enumerate(sides):
         one, two = np.diff(left[0][first : last + 1]), np.diff(right[0][first : last + 1])

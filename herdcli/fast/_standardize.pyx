@@ -19,7 +19,7 @@ cdef extern from "_standardize.h" nogil:
 
 
 def standardize(double[:, ::1] scales, const int64_t[::1] pointer, const int32_t[::1] index, const double[::1] value, frozen=None):
-    """See the twin."""
+    """Return the rows in the scale in which they are learned next.  See the twin."""
     cdef int64_t rows = pointer.shape[0] - 1, row = 0, capacity
     cdef standardize_centred centred
     cdef const uint8_t[::1] still

@@ -79,9 +79,7 @@ def test_parts_that_differ_are_exchanged_or_not_as_a_whole():
 def test_arrays_of_other_shapes_are_refused():
     compiled = pytest.importorskip("herdcli.fast._blocks", reason="the compiled loops are not built")
     with pytest.raises(ValueError, match="arrays of different shapes"):
-        compiled.exchange_neighbours(
-            np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.int64), 0, 1, np.zeros(3)
-        )
+        compiled.exchange(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((3, 2), dtype=np.int64), 0, 1, np.zeros(3))
     given = random_network(0, False, 6)
     (block,) = sampling.partition_into_blocks(given, 1 << 20)
     made = compile_block(block, given.cardinality.tolist(), state_offsets(given))

@@ -84,8 +84,8 @@ def test_whitened_rows_are_white_and_closer_to_the_factors_than_principal_compon
     np.testing.assert_allclose(fitted.forward @ fitted.backward, np.eye(2), atol=1e-10)
     assert fitted.method == "fa"
     assert (np.diff(fitted.variance) <= 0).all()
-    assert 0 < fitted.kept < 1
-    axes = fitted.rotated(np.eye(2))
+    assert 0 < fitted.kept_variance_fraction < 1
+    axes = fitted.filters_in_row_axes(np.eye(2))
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-10)
 
     def signal(one):

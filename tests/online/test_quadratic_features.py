@@ -7,7 +7,7 @@ import pytest
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.fast.numpy_online_pairs import ordered
+from herdcli.fast.numpy_online import ordered
 from herdcli.online.text import quadratic_features
 from herdcli.online.text.text_parser import BlockReader
 

@@ -321,6 +321,6 @@ def test_blocks_of_many_columns_are_the_kernel_values():
     kernel = GaussianKernel(5.0)
     np.testing.assert_allclose(kernel_matrix(kernel, rows[:7], rows), kernel.matrix(rows[:7], rows), rtol=1e-12)
     np.testing.assert_allclose(
-        KernelColumns(kernel, rows, make_point_evaluator(kernel, rows)).of(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12
+        KernelColumns(kernel, rows, make_point_evaluator(kernel, rows)).compute(rows[:7]), kernel.matrix(rows[:7], rows), rtol=1e-12
     )
     assert kernel_matrix(kernel, rows, rows).max() <= 1.0

@@ -104,7 +104,7 @@ def test_hybrid_statistics_are_a_sum_of_both():
         problem = LearningProblem([joined], settings)
         state = parallel_fits.RBMLearning(problem).init()
         made = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(40), 0, reconstruct=True)
-        found[joint] = [made.pairs(slice(None)).copy(), made.b, made.c]
+        found[joint] = [made.pair_statistics(slice(None)).copy(), made.b, made.c]
     for one, other, both in zip(found["generative"], found["discriminative"], found["hybrid"], strict=True):
         np.testing.assert_allclose(both, 0.3 * one + other, atol=1e-6)
 

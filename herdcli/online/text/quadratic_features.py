@@ -17,7 +17,7 @@ import numpy as np
 
 from herdcli import fast
 from herdcli.errors import DataError
-from herdcli.fast.numpy_online_pairs import PRIME, Rows, places
+from herdcli.fast.numpy_online import PRIME, Rows, places
 from herdcli.online.example_blocks import ExampleBlock
 
 ALL = "::"

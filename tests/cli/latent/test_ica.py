@@ -586,20 +586,3 @@ def test_defaults_and_choices_are_those_of_the_topic():
     assert options["steps"].default == stochastic_learning.LearningSettings.proposals
     assert set(options["algorithm"].type.choices) == set(ALGORITHMS)
     assert set(options["density"].type.choices) == {"auto", *EXPERTS}
-
-
-@pytest.mark.parametrize("more", [(), ("--one-pass", "--density", "auto"), ("--whiten", "pca")])
-def test_sources_in_columns_of_unlike_units_are_found(herd, tmp_path, more):
-    """Four Laplace sources; two columns are a million times as small, and as many sources are found."""
-    random = np.random.default_rng(0)
-    S = random.laplace(size=(2000, 4))
-    X = S @ random.normal(size=(4, 4)) * [1.0, 1.0, 1e-6, 1e-6]
-    np.savetxt(tmp_path / "unlike.csv", X, delimiter=",", header="a,b,c,d", comments="", fmt="%.17g")
-    ended = herd("ica", "unlike.csv", *more, "-o", "m.h5")
-    assert ended.code == 0, ended.err
-    assert "ica: the columns have very different variances, so each is divided by its standard deviation before whitening\n" in ended.err
-    assert "dropped" not in ended.err
-    assert herd("apply", "m.h5", "unlike.csv", "-o", "out.csv").code == 0
-    found = np.loadtxt(tmp_path / "out.csv", delimiter=",", skiprows=1)[:, :4]
-    apart = np.abs(np.corrcoef(S.T, found.T)[:4, 4:])
-    assert apart.max(axis=1).min() > 0.99

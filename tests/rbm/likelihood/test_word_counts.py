@@ -75,7 +75,7 @@ def test_cd_reaches_the_gradient_of_the_likelihood_given_lengths():
     state = parallel_fits.RBMLearning(problem).init()
     state.W[0], state.b[0], state.c[0] = h.W, h.b, h.c
     found = minibatch_statistics.batch_statistics(problem, state, 0, np.arange(len(data)), 0, reconstruct=True)
-    slopes = {"W": found.pairs(slice(None)), "b": found.b}
+    slopes = {"W": found.pair_statistics(slice(None)), "b": found.b}
     assert not found.c.any()
     for name, slope in slopes.items():
         for index in np.ndindex(slope.shape):

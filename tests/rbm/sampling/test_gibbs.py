@@ -33,7 +33,7 @@ def test_half_sweeps_write_the_means_themselves_where_no_scale_is_asked_for(name
     expected = unit_family(name).mean(rows.astype(np.float64) @ W + b)
     half = GibbsSweeper(W, b[:4], b, unit_family("gaussian").layer(), unit_family(name).layer(), generator(0, Stream.GIBBS))
     other = GibbsSweeper(W.T.copy(), b, b[:4], unit_family(name).layer(), unit_family("gaussian").layer(), generator(0, Stream.GIBBS))
-    for write in (half.up, other.down):
+    for write in (half.update_hidden, other.update_visible):
         for states in (None, np.empty((5, 8), dtype=np.float32)):
             means = np.empty((5, 8), dtype=np.float32)
             write(rows, means, states)

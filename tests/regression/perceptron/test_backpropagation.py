@@ -161,7 +161,7 @@ def test_sparse_rows_have_the_sums_of_dense_ones(family):
     X = random.normal(1.0, 2.0, size=(ROWS, COLUMNS)) * (random.uniform(size=(ROWS, COLUMNS)) < 0.4)
     scaling, v = FitScaling(random.normal(size=COLUMNS), random.uniform(0.5, 2.0, COLUMNS), 0.0, 1.0), random.normal(size=theta.shape)
     y, offset = block.X[:, -2], block.X[:, -1]
-    dense = RowBlock(0, np.column_stack([scaling.columns(X), y, offset]), None, block.weight)
+    dense = RowBlock(0, np.column_stack([scaling.scale_columns(X), y, offset]), None, block.weight)
     rows = SparseRows.from_columns(csr_array(X), y, offset, block.weight)
     (sparse,) = SparseBlocks.from_rows(rows).take(0, 1)
     scaled = replace(problem, rows=rows, scaling=scaling)

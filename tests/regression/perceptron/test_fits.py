@@ -310,7 +310,7 @@ def test_columns_have_mean_0_and_variance_1_and_constant_ones_are_0():
     X = np.column_stack([1e9 + random.normal(size=50), np.full(50, 7.0), 1e-9 * random.normal(size=50)])
     y, weight = 100 + 5 * X[:, 2] * 1e9, random.uniform(0.5, 1.0, 50)
     scaling = fit_scaling(X, y, np.zeros(50), weight, family_by_name("gaussian"))
-    Z, share = scaling.columns(X), weight / weight.sum()
+    Z, share = scaling.scale_columns(X), weight / weight.sum()
     assert np.allclose(share @ Z, 0, atol=1e-6)
     assert np.allclose(share @ Z**2, [1, 0, 1], atol=1e-6)
     target = (y - scaling.middle) / scaling.spread

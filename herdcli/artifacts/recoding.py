@@ -290,7 +290,9 @@ def _encode_levels(values: Array, name: str, levels: tuple[str, ...], where: str
     unknown = sorted(set(given) - place.keys())
     if unknown and unknown[0] in MARKS:
         raise DataError(
-            f"column '{name}' has missing values, which --missing mean cannot fill in text", where=where, hint="use --missing drop"
+            f"column '{name}' is text and has missing values; --missing mean fills only columns of numbers",
+            where=where,
+            hint="use --missing drop",
         )
     if unknown:
         raise _unknown_state_error(values, unknown, name, levels, where)

@@ -173,7 +173,7 @@ def convert_and_write_dataset(entry: DatasetEntry, path: Path, files: dict[str, 
     except HerdError:
         raise
     except MALFORMED as error:
-        raise DataError(f"is not the published file of {entry.name} ({error})", where=where, hint=AGAIN) from error
+        raise DataError(f"differs from the published file of {entry.name}: {error}", where=where, hint=AGAIN) from error
     check_arrays(entry, arrays, where, reporter)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(str(path)) as target:

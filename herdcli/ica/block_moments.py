@@ -87,7 +87,7 @@ class ICAShard(Shard):
             raise DataError(f"has feature names or a mixing matrix that do not fit its {columns} columns")
         for part in self.parts:
             if part.rows < 0:
-                raise DataError(f"has moments of an impossible number of rows, {part.rows}")
+                raise DataError(f"says that its moments are of {part.rows} rows, which is impossible")
             if len(part.first) != columns:
                 raise DataError(f"has moments of {len(part.first)} columns, expected {columns}")
 

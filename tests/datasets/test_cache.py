@@ -97,7 +97,7 @@ def test_a_restricted_set_asks_once(server, entry, tmp_path):
     [
         (TEXT[:-6], "has 2 rows × 2 columns, expected 3 × 2"),
         (TEXT.replace(b"6", b"7"), "its values differ from those that the tables of the papers were computed with"),
-        (b"<html>", "is not the published file of small ("),
+        (b"<html>", "differs from the published file of small: "),
     ],
 )
 def test_other_arrays_are_refused(server, entry, tmp_path, text, message):

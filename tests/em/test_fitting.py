@@ -350,7 +350,7 @@ def test_the_floor_of_a_mixture_is_a_millionth_of_the_mean_variance_or_of_the_si
     assert gmm.prepare_gmm(RowBlocks(ArrayRows(np.full((4, 2), 3.0))), 2).floor == pytest.approx(1e-12 * 10)
     assert gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2, floor=0.0).floor == 0.0
     for wrong in ({"components": 0}, {"components": 2, "floor": -1.0}):
-        with pytest.raises(BadUsage, match="there must be at least 1 component, and the floor must not be negative"):
+        with pytest.raises(BadUsage, match="the number of components must be at least 1, and the variance floor must not be negative"):
             gmm.prepare_gmm(RowBlocks(ArrayRows(X)), **wrong)
     with pytest.raises(DataError, match=r"the initial model has means of shape \(2, 2\), expected \(2, 3\)"):
         gmm.prepare_gmm(RowBlocks(ArrayRows(X)), 2, start={"mean": np.zeros((2, 2))})

@@ -7,6 +7,7 @@ import pytest
 
 from herdcli.algorithm import run_algorithm
 from herdcli.evaluation.figures import samples
+from herdcli.evaluation.plots import samples_plots
 from herdcli.quadrature import input_preparation, result_assembly, selection, selection_problem
 from herdcli.quadrature.kernels.kernel_functions import FeatureKernel, GaussianKernel
 from herdcli.quadrature.rules import sequential_rules
@@ -76,3 +77,8 @@ def test_figures_of_the_artifact(rows):
     assert found["mmd"] == pytest.approx(value.mmd[-1], abs=1e-12)
     assert found["effective_size"] == pytest.approx(20.0)
     assert found["projected_mmd"] < found["mmd"]
+
+
+def test_images_of_the_heaviest_atoms_are_shared_among_groups():
+    weight, groups = np.array([5.0, 4.0, 3.0, 1.0, 2.0]), np.array([0, 0, 0, 1, 1])
+    assert samples_plots._heaviest_of_each_group(weight, groups).tolist() == [0, 4, 1, 3, 2]

@@ -172,5 +172,5 @@ def test_what_cannot_be():
         stein_kernels.with_covariance_metric(SteinKernel("imq", smpcov=True), np.repeat(POINTS[:, :1], 2, axis=1))
     with pytest.raises(BadUsage, match="cannot sample from this target"):
         ScoreTarget(4).sample(RANDOM, 3)
-    with pytest.raises(DataError, match="as many columns of scores as of points"):
+    with pytest.raises(DataError, match="needs one column of scores"):
         SteinKernel("imq", 1.0).check(np.zeros((2, 3)))

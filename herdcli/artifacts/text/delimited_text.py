@@ -177,7 +177,9 @@ def _open_csv(stream: BinaryIO, first: bytes, where: str, options: LoadOptions) 
         options.note(f"{where}: the first line, {shown}, is read as the names of the columns")
     texts = not head.named and not any(is_value(cell) for cell in titles)
     if texts:
-        options.note(f"{where}: the first line is read as a row, not as names, because its texts occur below in the same columns")
+        options.note(
+            f"{where}: the first line is read as data, not as column names, because its texts occur in later rows of the same columns"
+        )
     nameless, trailing = _has_extra_columns(head, where)
     if trailing:
         beside = ", which the first line does not have" if head.named else ""

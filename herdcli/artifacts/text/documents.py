@@ -46,15 +46,19 @@ class Corpus:
     notes: tuple[str, ...] = ()
 
 
-def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus:
-    """Read the documents of a file or folder.  Raises DataError and BadUsage for inputs that are not tables of documents."""
+def read(path: str, column: str, label: str | None, *, labelled: bool, usual_label: str | None = None) -> Corpus:
+    """Read the documents of a file or folder.  Raises DataError and BadUsage for inputs that are not tables of documents.
+
+    label  the column of labels; None: `usual_label`, the one of the training rows, if the table has it, else one of LABELS.
+    """
     if os.path.isdir(path):
         return _read_folder(path, labelled=labelled)
     with open_source(path, limit=1 << 62) as source:
         with source.reader() as stream:
             raw = stream.read()
         table = _read_columns(raw, source.name)
-        corpus = _corpus_from_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled)
+        usual = None if usual_label == column else usual_label
+        corpus = _corpus_from_table(table, column, label, source.name, source.sha256, len(raw), labelled=labelled, usual_label=usual)
         if source.encoding is None:
             return corpus
         decoded = f"read as {source.encoding}, since it is not UTF-8 (--encoding declares another)"
@@ -62,7 +66,15 @@ def read(path: str, column: str, label: str | None, *, labelled: bool) -> Corpus
 
 
 def _corpus_from_table(
-    table: dict[str, list[Any]], column: str, label: str | None, name: str, sha256: str, size: int, *, labelled: bool
+    table: dict[str, list[Any]],
+    column: str,
+    label: str | None,
+    name: str,
+    sha256: str,
+    size: int,
+    *,
+    labelled: bool,
+    usual_label: str | None,
 ) -> Corpus:
     if column not in table:
         raise missing_column_error("--text", column, table, name)
@@ -71,12 +83,13 @@ def _corpus_from_table(
         raise DataError("has no documents", where=name)
     if label is not None and label not in table:
         raise missing_column_error("--label", label, table, name)
-    own = label or next((each for each in LABELS if each in table and each != column), None)
+    own = label or next((each for each in (usual_label, *LABELS) if each in table and each != column), None)
     labels = None if own is None else [_cell_text(cell) for cell in table[own]]
     if labels is not None and labelled and "" in labels:
         raise DataError(f"document {labels.index('') + 1} has no label", where=name, hint="give it a label, or remove the document")
     if labels is None and labelled:
-        raise DataError("has no column of labels", where=name, hint="name it with --label COLUMN")
+        hint = f"name that column {usual_label}, as in the training data" if usual_label else "name it with --label COLUMN"
+        raise DataError("has no column of labels", where=name, hint=hint)
     parts = next((each for part in SPLITS for each in table if each.lower() == part and each not in (column, own)), None)
     split = None if parts is None else _parse_splits(table[parts])
     notes = []

@@ -64,11 +64,11 @@ def learn_from_text(
             return
         # If the run had already finished before it was resumed, nothing has been read yet; next_batch then reads the whole input.
         if learner.next_batch(state) is not None:
-            raise DataError("has more lines than in the run of the checkpoint", where=example_input.name, hint=AFRESH)
+            raise DataError("has more lines now than when the checkpoint was saved", where=example_input.name, hint=AFRESH)
 
     fitted = chosen.with_comparison_record(session.run(learner, label="learning", ended=require_end))
     if reader.groups:
-        session.console.warn("qid: is ignored because herd does not learn rankings; each line is learned by itself")
+        session.console.warn("the qid fields are ignored: herd does not learn rankings, so each line is an example of its own")
     return calibrate_model(_with_reader_options(fitted, reader, example_input.text))
 
 

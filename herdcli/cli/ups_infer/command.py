@@ -36,7 +36,7 @@ def command(session: Session, request: Request) -> None:
     \b
       herd network grid --sigma-w 2 | herd ups-infer --algorithm ups -o marginals.h5
       herd network grid --sigma-w 2 | herd ups-infer -o exact.h5
-      herd network grid --sigma-w 2 | herd ups-infer --observe x0=0.2,0.8 --algorithm ups --format mar
+      herd network grid --sigma-w 2 | herd ups-infer --algorithm bp --format mar
 
     INPUT is a network: UAI, libDAI .fg, BIF, XMLBIF, Hugin .net or GeNIe .xdsl text, or an artifact.  The result holds the
     marginals of variables and cliques, and log Z; in a Bayesian network this is the log probability of the evidence.

@@ -61,7 +61,7 @@ def read_evidence(session: Session, full: Network, request: Request) -> dict[int
     for note in notes[:MOST_NOTES]:
         session.console.note(f"evidence: {note}")
     if len(notes) > MOST_NOTES:
-        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more states are read in the same way")
+        session.console.note(f"evidence: {len(notes) - MOST_NOTES} more such notes are not shown")
     return found
 
 

@@ -309,7 +309,7 @@ def prepare_gmm(
     if covariance not in COVARIANCES:
         raise BadUsage(f"unknown covariance '{covariance}', expected {', '.join(COVARIANCES)}")
     if components < 1 or (floor is not None and floor < 0):
-        raise BadUsage("there must be at least 1 component, and the floor must not be negative")
+        raise BadUsage("the number of components must be at least 1, and the variance floor must not be negative")
     found = row_moments(source, map)
     if found.rows < components:
         raise DataError(f"{found.rows} rows are too few for {components} components", hint=f"use --components {found.rows} or fewer")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST, SMALLEST = 120.0, 16.0  # points², the area of the mark of the heaviest of few and of many atoms
 INK = 4000.0  # points² of all marks together between these
 MOST_ROWS = 1500  # maximum number of the target's rows that are drawn behind the atoms
-MOST_THUMBNAILS = 40  # atoms that are drawn as images
+MOST_THUMBNAILS = 60  # atoms that are drawn as images
 CELLS, LEVELS = 80, 10  # cells on a side, and shades, of a density
 GROUPS = 12  # maximum number of groups in a legend
 Value = Samples | EvaluatedSamples
@@ -55,18 +55,29 @@ def atoms(value: Value, settings: EvaluationSettings, *, map: Map = map) -> plot
         chosen = np.arange(len(flat)) if own is None or own.group is None else own.group_positions(g)
         _draw_group(panel, flat[chosen], area[chosen], weight[chosen] < 0, g, shown[g] if g < GROUPS else "", len(flat) > plot_style.MANY)
     if shape is not None:
-        heaviest = np.argsort(-np.abs(weight), kind="stable")[:MOST_THUMBNAILS]
         groups = np.zeros(len(flat), dtype=int) if own is None or own.group is None else own.group
+        heaviest = _heaviest_of_each_group(np.abs(weight), groups)[:MOST_THUMBNAILS]
         colours = [plot_style.cycle_colour(int(g)) for g in groups[heaviest]]
         tiles.add_thumbnails(panel, flat[heaviest], tiles.rows_as_images((X if own is None else own.x)[heaviest], shape), colours=colours)
     planes.label_plane(panel, axes, value.feature_names, share=share, image=shape is not None)
     panel.set_aspect("equal" if len(axes) > 2 else "auto", adjustable="datalim")
     of = "" if len(names) == 1 else f" of {len(names)} groups"
     density = " over the density of the rows" if rows is not None else ""
-    panel.set_title(f"{len(X)} weighted points{of}{density}; areas are weights" + (", hollow ones negative" if (weight < 0).any() else ""))
+    images = f", {MOST_THUMBNAILS} as images" if shape is not None and len(X) > MOST_THUMBNAILS else ""
+    negative = ", hollow ones negative" if (weight < 0).any() else ""
+    panel.set_title(f"{len(X)} weighted points{of}{density}{images}; areas are weights{negative}")
     if len(names) > 1 or rows is not None:
         figure.legend(loc="outside right upper")
     return figure
+
+
+def _heaviest_of_each_group(weight: Array, groups: Array) -> Array:
+    """Return the positions (n,) of weights (n,): the largest weight of each group, then the second largest of each, and so on."""
+    order = np.lexsort((-weight, groups))
+    rank = np.empty(len(order), dtype=int)
+    starts = np.searchsorted(groups[order], groups[order])
+    rank[order] = np.arange(len(order)) - starts
+    return np.lexsort((-weight, rank))
 
 
 def _shape_of_atoms(value: Value) -> Array | None:

@@ -81,7 +81,7 @@ class SteinKernel:
     def check(self, X: Array) -> None:
         """Raise DataError unless rows X have an even number of columns."""
         if X.shape[1] % 2:
-            raise DataError("a Stein kernel needs as many columns of scores as of points")
+            raise DataError("a Stein kernel needs one column of scores (gradients of the log density) for each column of points")
 
     def text(self) -> str:
         """Return the text of the kernel, with the chosen length."""

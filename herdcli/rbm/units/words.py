@@ -38,7 +38,9 @@ class WordCountUnits(UnitFamily):
 
     def _require_length(self) -> int:
         if not self.length:
-            raise BadUsage("a model with words units has no single partition function, because rows of each length have their own")
+            raise BadUsage(
+                "a model with units of type words has no single partition function: there is one for each number of words in a row"
+            )
         return self.length
 
     def log_partition(self, natural: Array) -> Array:

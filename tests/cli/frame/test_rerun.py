@@ -180,7 +180,11 @@ def test_what_is_missing_is_named_by_its_role_and_digest(run: Callable, here: Pa
     one, two = (artifacts.load(name).sha256[:12] for name in ("first.h5", "second.h5"))
     ended = run("check", "--rerun", "out.h5", "--input", "second.h5")
     says = f"herd check: out.h5: input 'model 1' (classifier, sha256 {one}) of stage 1 (merge) is not among the files given\n"
-    assert (ended.code, ended.out, ended.err) == (66, "", says + "hint: name it: --input FILE\n")
+    assert (ended.code, ended.out, ended.err) == (
+        66,
+        "",
+        says + "hint: name it with --input FILE; a file that a later run has replaced cannot be used any more\n",
+    )
     ended = run("check", "--rerun", "out.h5", "--input", "bits.csv")
     assert ended.code == 66
     assert "is not among the files given, and 1 more\n" in ended.err
@@ -214,7 +218,7 @@ def records(file: h5py.File) -> list[dict]:
             65,
             "",
             "herd check: out.h5: has no history of the commands that made it, so it cannot be made again\n"
-            "hint: use a file that herd wrote, such as the output of herd convert\n",
+            "hint: use a file that herd wrote as .h5 or .parquet: text files have no history\n",
         ),
         (
             lambda file: file.attrs.__setitem__("provenance", json.dumps([{**records(file)[0], "command": "unmake"}])),

@@ -74,7 +74,7 @@ def test_a_table_of_texts_without_names(herd, tmp_path):
     (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
     ended = herd("fit-mrf", "rows.csv", "--structure", "full", "--smoothing", "0", "--split", "1,0,0", "-o", "t.h5")
     assert ended.code == 0, ended.err
-    assert "rows.csv: the first line is read as a row, not as names, because its texts occur below in the same columns" in ended.err
+    assert "rows.csv: the first line is read as data, not as column names, because its texts occur in later rows of the same" in ended.err
     joint = herd("ups-infer", "t.h5", "--query", "joint:f0,f1", "--format", "csv", "-q").out.decode().replace('"', "").splitlines()[1:]
     found = {tuple(line.split(",")[:2]): float(line.split(",")[2]) for line in joint}
     expected = {(a, b): sum(row.startswith(f"{a},{b},") for row in rows) / 6 for a in ("yes", "no") for b in ("yes", "no")}

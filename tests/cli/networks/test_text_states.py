@@ -91,7 +91,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
             ("--missing", "mean"),
             ",3,yes",
             65,
-            "t.csv: column 'colour' has missing values, which --missing mean cannot fill in text\n"
+            "t.csv: column 'colour' is text and has missing values; --missing mean fills only columns of numbers\n"
             "hint: use --missing drop, or use --algorithm bayes, which handles missing values by EM\n",
         ),
         (

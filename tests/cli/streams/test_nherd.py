@@ -505,7 +505,7 @@ def test_query_ids_are_named_when_they_are_passed_over(herd, text, tmp_path):
     ended = herd("nherd-train", "-q", "-o", "a.h5", stdin=grouped)
     assert ended.code == 0
     told = herd("nherd-train", "-o", "a.h5", stdin=grouped).err
-    assert "qid: is ignored because herd does not learn rankings; each line is learned by itself" in told
+    assert "the qid fields are ignored: herd does not learn rankings, so each line is an example of its own" in told
     plain = herd("nherd-train", "-o", "b.h5", stdin=b"".join(lines))
     assert "qid" not in plain.err
     assert same_weights(tmp_path / "a.h5", tmp_path / "b.h5")

@@ -216,3 +216,16 @@ def test_columns_and_documents_without_a_use_are_reported(tmp_path):
         "column 'part' is not used as split: it has values other than train, valid, test or 0, 1, 2",
         "2 documents, 4 columns; not used: title, part",
     )
+
+
+def test_eval_finds_the_labels_of_other_documents_by_the_column_of_the_training_rows(herd, tmp_path):
+    for name, header in (("train.csv", "text,folder"), ("later.csv", "text,folder"), ("renamed.csv", "text,kept")):
+        texts, labels = corpus(60)
+        with open(tmp_path / name, "w", newline="") as file:
+            csv.writer(file).writerows([header.split(","), *zip(texts, labels, strict=True)])
+    assert herd("nherd-train", "train.csv", "--text", "text", "--label", "folder", "-q", "-o", "m.h5").code == 0
+    ended = herd("eval", "m.h5", "--data", "later.csv", "--format", "json")
+    assert (ended.code, json.loads(ended.out)[0]["rows"]) == (0, 60), ended.err
+    ended = herd("eval", "m.h5", "--data", "renamed.csv")
+    says = "herd eval: renamed.csv: has no column of labels\nhint: name that column folder, as in the training data\n"
+    assert (ended.code, ended.err[-len(says) :]) == (65, says)

@@ -67,7 +67,7 @@ def history_stages(artifact: Artifact) -> list[Stage]:
         raise DataError(
             "has no history of the commands that made it, so it cannot be made again",
             where=artifact.name,
-            hint="use a file that herd wrote, such as the output of herd convert",
+            hint="use a file that herd wrote as .h5 or .parquet: text files have no history",
         )
     found = []
     for number, record in enumerate(artifact.history, 1):

@@ -20,6 +20,8 @@ from herdcli.cli.frame.history.sandboxed_rerun import RerunLimits, rerun_stage
 from herdcli.errors import NegativeResult, NoInput
 from herdcli.scratch import scratch_folder
 
+MISSING_INPUT = "name it with --input FILE; a file that a later run has replaced cannot be used any more"
+
 if TYPE_CHECKING:
     from herdcli.artifacts import Artifact
     from herdcli.cli.frame.run.session import Session
@@ -92,7 +94,7 @@ def _first_stage_to_rerun(stages: list[Stage], files_by_digest: Mapping[str, str
     if wanted:
         stage, each = wanted[0]
         more = f", and {len(wanted) - 1} more" if len(wanted) > 1 else ""
-        raise NoInput(f"{each} of {stage} is not among the files given{more}", where=where, hint="name it: --input FILE")
+        raise NoInput(f"{each} of {stage} is not among the files given{more}", where=where, hint=MISSING_INPUT)
     return first
 
 
@@ -102,6 +104,6 @@ def _files_by_role(stage: Stage, files_by_digest: Mapping[str, str], earlier_out
     for each in stage.inputs:
         if each.role not in found:
             if earlier_output is None:
-                raise NoInput(f"{each} of {stage} is not among the files given", where=where, hint="name it: --input FILE")
+                raise NoInput(f"{each} of {stage} is not among the files given", where=where, hint=MISSING_INPUT)
             found[each.role] = earlier_output
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where commands differ -> text without a full stop
     "missing": "Drop rows with missing values, or fill in means",
-    "label": "Column with class labels; none: ignore labels",
-    "threshold": "Make data 0/1: 1 from this fraction of the range upwards",
-    "split": "Split at random: fractions (.6,.2,.2), rows per class (9,0,3), or fold 2 of 5 as test rows (2/5)",
+    "label": "Column with class labels, or the word none to ignore labels",
+    "threshold": "Make data binary: values from this fraction of the range upwards become 1",
+    "split": "Split at random: .6,.2,.2 are fractions, 9,0,3 rows per class, 2/5 tests on fold 2 of 5",
     "checkpoint": "File for the state of the run, saved every minute",
     "dry_run": "Check input, estimate time and memory, and stop",
     "format": "File format of the result",
@@ -32,12 +32,12 @@ SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where command
     "nherd-train.model": "Train this classifier further",
     "nherd-train.algorithm": "Learning algorithm",
     "kernel-herd.count": "Number of points (atoms) to choose",
-    "kernel-herd.weights": "Weights of the atoms: rule (as --rule computes them), uniform, simplex (≥ 0, sum 1), affine (sum 1), free "
-    "(any)",
+    "kernel-herd.weights": "Weights of the chosen atoms: those of --rule, uniform, or the best ones: simplex (≥ 0, sum 1), affine (sum 1), "
+    "free (any)",
     "kernel-herd.target": "What the atoms represent: the input rows, or a density (see --help-all)",
     "kernel-herd.by": "Choose -m atoms per value of this column",
-    "kernel-herd.label": "Represent rows and this label column jointly",
-    "kernel-herd.rule": "How to choose atoms: herding (the default), greedy, kernel-thinning … (see --help-all)",
+    "kernel-herd.label": "Choose atoms that represent the rows together with this column of labels",
+    "kernel-herd.rule": "How to choose atoms: herding, greedy, kernel-thinning … (see --help-all)",
     "kernel-herd.kernel": "Similarity of two points: gaussian, matern32 …",
     "kernel-herd.scale": "Divide columns by their standard deviation (std), range, or these numbers",
     "network.observe": "Also draw random target marginals for border or leaf variables",
@@ -46,11 +46,11 @@ SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where command
     "network.sigma_w": "Standard deviation of the random weights",
     "network.steps": "With unroll: number of time slices",
     "ups-infer.evidence": "Observed states, such as rain=yes, or a file",
-    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), mmap:A,B (those of A and B, "
-    "others summed out), joint:A,B (joint distribution), dsep:A,B|C (d-separation) …",
+    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), mmap:A,B (most probable states "
+    "of A and B, others summed out), joint:A,B (joint distribution), dsep:A,B|C (d-separation) …",
     "ups-infer.likelihood": "Uncertain evidence: a likelihood for each state of X",
     "ups-infer.format": "hdf5, csv, parquet, or UAI text: mar (marginals), pr (log Z), map (most probable states)",
-    "ups-infer.algorithm": "Inference method (auto: exact if it fits into memory)",
+    "ups-infer.algorithm": "Inference method (auto: exact if it fits into memory; --help-all explains each)",
     "ups-infer.tolerance": "Stop when all messages and marginals change by less",
     "ups-infer.damping": "Weight of the old message in each update (0 to 1)",
     "fit-mrf.structure": "Which variables get an edge: chow-liu (a tree), grid, full, independent, l1, hill-climb …",

@@ -36,7 +36,7 @@ def open_documents(
     """Return the documents of a file or folder as rows of word counts, weighted as in `conversion`.  names: as in
     `documents.count_words`."""
     session.refuse_stdin_twice(path)
-    corpus = documents.read(path, conversion.column, label, labelled=labelled)
+    corpus = documents.read(path, conversion.column, label, labelled=labelled, usual_label=session.target if labelled else None)
     for note in corpus.notes:
         session.console.note(f"{corpus.name}: {note}")
     X = conversion.weight_counts(count_words(corpus.texts, conversion, names))

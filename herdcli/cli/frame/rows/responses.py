@@ -139,7 +139,7 @@ def _parse_label_cells(value: Dataset, encoder: LabelSetEncoder, where: str) -> 
         raise DataError(
             "there are no labels to learn from",
             where=where,
-            hint="name a column of lists (--label COLUMN), or columns of 0 and 1 (--label A,B,C)",
+            hint="name a column with a list of labels in each row (--label COLUMN), or a column of 0 and 1 for each label (--label A,B,C)",
         )
     texts = value.class_names
     if not texts:

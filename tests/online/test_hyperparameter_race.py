@@ -299,7 +299,7 @@ def test_values_up_to_the_largest_are_taken():
     text = b"1 1:%.17g\n-1 2:-%.17g\n" % (LARGEST, LARGEST)
     assert stream([text]).block(0).block.value.tolist() == [LARGEST, -LARGEST]
     for sign in (b"", b"-"):
-        with pytest.raises(DataError, match=f"has the value {sign.decode()}1.001e.100, but values above 1e.100 in size"):
+        with pytest.raises(DataError, match=f"has the value {sign.decode()}1.001e.100, but absolute values above 1e.100 are too large"):
             stream([b"1 1:2 3:" + sign + b"1.001e100\n-1 1:3\n"]).block(0)
 
 

@@ -146,7 +146,7 @@ def _read_rows(session: Session, request: Request) -> BayesianNetworkRows:
         hidden = int((x < 0).all(axis=0).sum())
         session.console.note(
             f"{missing} of {int(train.sum())} rows lack values"
-            + (f", {hidden} variables are hidden" if hidden else "")
+            + (f", {hidden} variable{' is' if hidden == 1 else 's are'} hidden" if hidden else "")
             + ": the tables are fitted by EM"
         )
     cases = WeightedCases(x[train], scale[train], cardinality)

@@ -345,7 +345,10 @@ def test_rows_of_files_and_of_one_file_are_herded_alike(made, herd, monkeypatch,
     with row_ranges.open_ranges(str(tmp_path / "rows.parquet"), input_format=None, note=print, verified=False) as ranged:
         request = SimpleNamespace(row_weight=None)
         rows = indexed_rows.IndexedRows(
-            ranged.count, ranged.names, SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part)), request
+            ranged.count,
+            ranged.names,
+            SimpleNamespace(read=lambda *part: read.append(part) or ranged.read(*part), artifact=ranged.artifact),
+            request,
         )
         assert len(indexed_rows.sample_row_ranges(rows)) == 32
         spread, read[:] = list(read), []

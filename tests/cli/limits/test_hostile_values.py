@@ -38,7 +38,7 @@ def large(tmp_path: Path) -> Path:
 def test_rows_too_large_to_be_squared_are_refused(herd: Callable[..., Any], large: Path, line: tuple[str, ...]) -> None:
     ended = herd(line[0], "large.csv", *line[1:], "-o", "out.h5")
     assert ended.code == 65
-    assert "large.csv: /X has the value -2.39823e+300, but values above 1e+100 in size are too large" in ended.err
+    assert "large.csv: /X has the value -2.39823e+300, but absolute values above 1e+100 are too large" in ended.err
     assert "Warning" not in ended.err
 
 

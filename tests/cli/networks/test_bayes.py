@@ -73,12 +73,12 @@ def test_long_searches_for_pairs_show_how_far_they_are(monkeypatch):
 def test_gaps_and_hidden_variables_are_learned_by_em(herd, tables, tmp_path):
     ended = herd("fit-mrf", "gaps.csv", "--algorithm", "bayes", "--tolerance", "1e-6", "-o", "g.h5")
     assert ended.code == 0, ended.err
-    assert "rows lack values: EM" in ended.err
+    assert "rows lack values: the tables are fitted by EM" in ended.err
     assert herd("eval", "g.h5").out.decode().splitlines()[1].split("\t")[-1] == "ok"
     ended = herd(
         "fit-mrf", "gaps.csv", "--algorithm", "bayes", "--network", "hidden.bif", "--smoothing", "1", "--tolerance", "1e-4", "-o", "h.h5"
     )
-    assert "1 variables are hidden: EM" in ended.err
+    assert "1 variable is hidden: the tables are fitted by EM" in ended.err
     with h5py.File(tmp_path / "h.h5") as file:
         assert file["cardinality"][:].tolist() == [2, 2, 2]
         assert (file["fit/residual_trace"][:] >= -1e-12).all()

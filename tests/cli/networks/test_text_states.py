@@ -74,7 +74,7 @@ def test_empty_cells_of_text_are_gaps_for_em(herd, tmp_path):
     (tmp_path / "t.csv").write_text("\n".join(lines(gap=",3,yes")))
     ended = herd("fit-mrf", "t.csv", "--algorithm", "bayes", "--structure", "chow-liu", "--split", "1,0,0", "-o", "t.h5")
     assert ended.code == 0, ended.err
-    assert "1 of 90 rows lack values: EM\n" in ended.err
+    assert "1 of 90 rows lack values: the tables are fitted by EM\n" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,9 @@ def test_a_network_of_layers_is_learned_by_option_and_by_command(run: Callable, 
     assert both["log_likelihood_bound_reverse"] != both["log_likelihood_bound"]
     assert run("apply", "-q", "deep.h5", "grey.h5", "-o", "f.h5").code == 0
     assert artifacts.load("f.h5").value.X.shape == (60, 6)
-    assert run("apply", "deep.h5", "grey.h5", "--want", "energies").err.startswith("herd apply: a dbn has no energies")
+    assert run("apply", "deep.h5", "grey.h5", "--want", "energies").err.startswith(
+        "herd apply: a deep belief network (dbn) has no energies"
+    )
     assert run("sample", "-q", "deep.h5", "-m", "4", "--burn-in", "2", "-o", "s.h5").code == 0
     assert set(np.unique(artifacts.load("s.h5").value.X)) <= {0, 1}
 

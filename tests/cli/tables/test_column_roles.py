@@ -213,7 +213,7 @@ def test_levels_that_training_never_saw_are_reported_by_apply_and_eval(run, tmp_
     (tmp_path / "t.csv").write_text("\n".join(["colour,x,z", *lines]) + "\n")
     (tmp_path / "n.csv").write_text("colour,x,z\ngreen,1,2\nred,2,3\nblue,0,1\n")
     assert run("em", "t.csv", "--components", "1", "-o", "m.h5").code == 0
-    said = "warning: n.csv: 'green' of column 'colour' (1 row) occurs in no training row"
+    said = "warning: n.csv: column 'colour' has 'green' in 1 row, but in no training row: all its one-hot columns there are 0\n"
     assert said in run("apply", "m.h5", "n.csv", "-o", "out.h5").err
     assert said in run("eval", "m.h5", "--data", "n.csv").err
 

@@ -16,7 +16,7 @@ import pytest
         ("small.h5", 2, "small.h5: --checkpoint would overwrite this input\nhint: name another file: --checkpoint FILE\n"),
         ("-", 2, "--checkpoint needs the name of a file\nhint: --checkpoint FILE; ./- is a file that is called -\n"),
         ("/dev/null", 73, "/dev/null: is not a regular file, so it cannot hold a checkpoint\nhint: give a file name: --checkpoint FILE\n"),
-        ("./out.h5", 2, "out.h5: is named by both -o and --checkpoint\nhint: give the checkpoint a name of its own\n"),
+        ("./out.h5", 2, "out.h5: this file is named by both -o and --checkpoint\nhint: give the checkpoint a name of its own\n"),
     ],
 )
 def test_a_place_for_checkpoints_that_cannot_be_used_is_refused_before_learning(

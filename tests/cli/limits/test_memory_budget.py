@@ -14,8 +14,7 @@ import pytest
 from herdcli.artifacts import process_limits
 from herdcli.artifacts.rows import lazy_matrix, row_ranges, split_files
 from herdcli.cli.fit_mrf import row_readers
-from herdcli.cli.ica import one_pass as of_ica
-from herdcli.cli.regress import one_pass as of_regress
+from herdcli.cli.frame.rows import unit_rows
 from herdcli.ica import whitening
 from herdcli.numerics import block_statistics
 
@@ -34,7 +33,7 @@ RUNS = {
 @pytest.fixture
 def rows(tmp_path, monkeypatch):
     """A file that counts as large, in blocks of eight rows."""
-    for module in (block_statistics, of_ica, of_regress, row_readers, whitening):
+    for module in (block_statistics, unit_rows, row_readers, whitening):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
     monkeypatch.setattr(lazy_matrix, "LEAST", 1)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)

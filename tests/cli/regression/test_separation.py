@@ -112,7 +112,7 @@ def test_a_base_level_that_separates_is_named(herd, tmp_path):
     ended = herd("regress", "t.csv", "--split", "1,0,0", "-o", "c.json")
     assert ended.code == 0
     assert "there is no finite estimate for town=bath, town=cork, intercept: " in ended.err
-    assert "standard errors and intervals are left out (the rows of the base level town=ayr say so); --penalty firth" in ended.err
+    assert "standard errors and intervals are left out (the rows of the base level town=ayr show this); use --penalty firth" in ended.err
     found = {row["term"]: row["standard_error"] for row in json.loads((tmp_path / "c.json").read_text())}
     assert found["x"] > 0.1
 

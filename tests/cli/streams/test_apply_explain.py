@@ -48,7 +48,7 @@ def test_columns_have_their_names_and_the_small_terms_are_one_line(herd, tmp_pat
     assert [row["feature"] for row in rows[20:]] == ["(10 others)", "(bias)", "(score)"]
     assert sum(row["contribution"] for row in rows[:-1]) == pytest.approx(rows[-1]["contribution"], rel=1e-12)
     ended = herd("apply", "m.h5", "d.csv", "--explain-row", "60")
-    assert "example 60: class " in ended.err
+    assert "example 60: what favours class " in ended.err
     assert ended.out.decode().split()[:5] == ["feature", "value", "weight", "contribution", "deviation"]
 
 

@@ -113,7 +113,7 @@ def test_a_run_that_fails_leaves_no_cache(herd, tmp_path, lines):
     ("arguments", "code", "message"),
     [
         (("--cache", "notes.txt"), 65, "notes.txt: is not a cache of parsed text"),
-        (("--cache", "m.h5"), 2, "m.h5: is named by both -o and --cache"),
+        (("--cache", "m.h5"), 2, "m.h5: this file is named by both -o and --cache"),
         (("--cache", "-"), 2, "--cache needs a file that can be read in place, which stdout is not"),
         (("--cache", "c.bin", "--inverse-map", "--bits", "8"), 2, "--cache stores columns without the names that --inverse-map needs"),
         (("--cache", "no/c.bin"), 73, "no/c.bin: "),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where commands differ -> text without a full stop
     "missing": "Drop rows with missing values, or fill in means",
-    "label": "Column with class labels, or the word none to ignore labels",
-    "threshold": "Make data binary: values from this fraction of the range upwards become 1",
+    "label": "Column with class labels; type none to ignore",
+    "threshold": "Binarize: 1 from this fraction of the range up",
     "split": "Split at random: .6,.2,.2 are fractions, 9,0,3 rows per class, 2/5 tests on fold 2 of 5",
     "checkpoint": "File for the state of the run, saved every minute",
     "dry_run": "Check input, estimate time and memory, and stop",
@@ -46,11 +46,11 @@ SHORT_TEXTS: dict[str, str] = {  # PARAMETER, or COMMAND.PARAMETER where command
     "network.sigma_w": "Standard deviation of the random weights",
     "network.steps": "With unroll: number of time slices",
     "ups-infer.evidence": "Observed states, such as rain=yes, or a file",
-    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), mmap:A,B (most probable states "
-    "of A and B, others summed out), joint:A,B (joint distribution), dsep:A,B|C (d-separation) …",
+    "ups-infer.query": "marginals, log-z, bounds (on log Z), mpe (most probable states), mmap:A,B (mpe of A and B, others "
+    "summed out), joint:A,B, dsep:A,B|C (d-separation) …",
     "ups-infer.likelihood": "Uncertain evidence: a likelihood for each state of X",
     "ups-infer.format": "hdf5, csv, parquet, or UAI text: mar (marginals), pr (log Z), map (most probable states)",
-    "ups-infer.algorithm": "Inference method (auto: exact if it fits into memory; --help-all explains each)",
+    "ups-infer.algorithm": "Inference method (auto: exact if it fits into memory)",
     "ups-infer.tolerance": "Stop when all messages and marginals change by less",
     "ups-infer.damping": "Weight of the old message in each update (0 to 1)",
     "fit-mrf.structure": "Which variables get an edge: chow-liu (a tree), grid, full, independent, l1, hill-climb …",
